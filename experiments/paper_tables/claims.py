@@ -29,7 +29,7 @@ HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
 class Claim:
     """``better`` and ``worse`` are rows, by (table, row, reading), whose accuracy on ``suites`` is compared.
 
-    ``confounded`` says why a difference would not be due to what the claim is about; empty where it would.
+    ``confounded`` names an advantage of the better row that the claim is not about; empty where there is none.
     """
 
     name: str
@@ -121,15 +121,15 @@ def _samples(job: Job, reading: str) -> Mapping[str, Sequence[Sample]]:
 
 
 def verdict(cell: Cell, confounded: str = "") -> str:
-    """Whether the claim holds, or why that is undecided."""
-    if confounded:
-        return f"{OPEN}: {confounded}"
-    if cell.low > 0:
-        return HOLDS
+    """Whether the claim holds, or why that is undecided; one that fails in spite of an advantage fails."""
     if cell.high <= 0:
         return f"{FAILS}: it is worse"
     if cell.high < MATTERS:
         return f"{FAILS}: at most {cell.high:.3f} better"
+    if confounded:
+        return f"{OPEN}: {confounded}"
+    if cell.low > 0:
+        return HOLDS
     return f"{OPEN}: the interval holds 0 and {MATTERS}"
 
 

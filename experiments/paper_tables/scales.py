@@ -159,7 +159,8 @@ SCALES = {
         trained_blind=False,
         controls=("length", "coin", "oracle"),
         ours="a simulated arena with criteria known to be true, and models of up to a million weights from scratch, "
-        "all trained on as many comparisons",
+        "all trained on as many comparisons; joint heads start from the scalar model of their seed",
+        joint_after_scalar=True,
         ranking=("bank.queries_per_topic=10",),
         minutes=2.0,
     ),
