@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted(path for place in ("notebooks", "experiments") for path in (ROOT / place).rglob("*.ipynb"))
 LESS = {'"train": 2000': '"train": 40, "validation": 8, "suite": 4', '"max_steps": 100': '"max_steps": 1'}
-LESS |= {'"max_steps": 60, "validate_every": 5': '"max_steps": 2, "validate_every": 1', "queries=6": "queries=1"}
+LESS |= {'"max_steps": 60, "validate_every": 5': '"max_steps": 2, "validate_every": 1', "queries=100": "queries=2"}
 
 
 def code_cells(path: Path) -> list[Any]:
