@@ -143,6 +143,8 @@ def test_a_verdict_follows_from_the_interval() -> None:
     assert claims.verdict(Cell(-0.1, -0.2, -0.01, 9, {})) == "does not hold: it is worse"
     assert claims.verdict(Cell(0.02, -0.05, 0.09, 9, {})).startswith("undecided: the interval holds 0")
     assert claims.verdict(Cell(0.1, 0.05, 0.15, 9, {}), "it has seen more") == "undecided: it has seen more"
+    worse = Cell(-0.1, -0.2, -0.01, 9, {})
+    assert claims.verdict(worse, "it has seen more") == "does not hold: it is worse", "in spite of its advantage"
 
 
 @pytest.mark.parametrize("name", SCALES)
