@@ -51,11 +51,12 @@ def make_plan(scale: Scale, extra: Words, out: Path, seeds: Sequence[int]) -> Pl
                 for seed in seeds:
                     title = " ".join(part for part in (question.key, row.name, name) if part)
                     job = _job(scale, row, data, seed, extra, out)
+                    if job.start:
+                        first = _job(scale, Row("", _as_scalar(row.words), ()), data, seed, extra, out)
+                        jobs.setdefault(first.folder, replace(first, name=f"{title}, scalar first, seed {seed}"))
                     known = jobs.setdefault(job.folder, replace(job, name=f"{title}, seed {seed}"))
                     jobs[job.folder] = _joined(known, job)
                     made_by[question.key, row.name, name, seed] = known.name
-    missing = {job.start.parent for job in jobs.values() if job.start} - jobs.keys()
-    assert not missing, "a joint head starts from the ranking model of its size, which its table has too"
     return Plan(tuple(jobs.values()), made_by)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,9 @@ def test_joint_heads_start_from_the_scalar_run_of_their_seed(scale: str, tmp_pat
     assert {job.start.parent for job in second if job.start} <= {job.folder for job in first}
     assert not [job for job in first if job.start] and len(first) + len(second) == len(plan.jobs)
     assert len(make_plan(SCALES["paper"], (), tmp_path, (5,)).stages()) == 1
+    alone = make_plan(replace(SCALES[scale], tables=(2,)), (), tmp_path, (5,))
+    first, second = alone.stages()
+    assert {job.start.parent for job in second if job.start} <= {job.folder for job in first}, "one table alone"
 
 
 def test_the_blind_are_evaluated_blind_and_controls_name_their_judge(two_seeds: tuple[Path, Plan]) -> None:
