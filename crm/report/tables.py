@@ -1,22 +1,14 @@
-"""Tables as Markdown, CSV and LaTeX and in the terminal; one ``report.html`` of text, tables and pictures.
-
-In the report everything is escaped, styles are inline, pictures are data URIs, and a content security policy in the
-page forbids scripts and the network.
-"""
+"""Tables as Markdown, CSV and LaTeX files and in the terminal; numbers, captions and cells as they all show them."""
 
 from __future__ import annotations
 
-import base64
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
 import pandas as pd
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -134,44 +126,3 @@ def _csv_cell(value: Any) -> Any:
 
 def _markdown_cell(value: Any) -> str:
     return " ".join(cell_text(value).replace("\\", "\\\\").replace("|", "\\|").split())
-
-
-@dataclass(frozen=True)
-class Section:
-    """A heading, paragraphs of plain text (split at blank lines), tables by caption, and PNG files by description."""
-
-    heading: str
-    text: str = ""
-    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    images: Mapping[str, Path | str] = field(default_factory=dict)
-
-
-def render_report(
-    path: Path | str, *, title: str, sections: Sequence[Section], facts: Mapping[str, object], summary: str = ""
-) -> Path:
-    """Write the report and return its path.
-
-    ``summary`` is the plain-language opening; ``facts`` (config, commit, seconds ...) are listed at the end.
-    Raises ``OSError`` for an image that cannot be read.
-    """
-    environment = Environment(
-        loader=PackageLoader("crm.report", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    environment.filters.update(paragraphs=_paragraphs, table=_table, picture=_picture)
-    template = environment.get_template("report.html.j2")
-    return replace_file(path, template.render(title=title, summary=summary, sections=sections, facts=facts))
-
-
-def _paragraphs(text: str) -> list[str]:
-    return [" ".join(part.split()) for part in text.split("\n\n") if part.strip()]
-
-
-def _table(frame: pd.DataFrame) -> Markup:
-    """An escaped HTML table; floats with three digits, missing cells as a dash."""
-    html = frame.map(cell_text).to_html(index=False, border=0, justify="left", classes="data")
-    return Markup(html)  # noqa: S704 - pandas escapes cells and column names, and the only classes are ours
-
-
-def _picture(path: Path | str) -> str:
-    """A PNG file as a data URI."""
-    return "data:image/png;base64," + base64.b64encode(Path(path).read_bytes()).decode("ascii")

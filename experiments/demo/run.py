@@ -16,10 +16,11 @@ from crm.io.installed import commit
 from crm.leaderboard.bank.opening import SimulatedBank, simulate_bank, true_win_rates
 from crm.leaderboard.ranking import Leaderboard, compare
 from crm.report.plots import one_leaderboard, suite_accuracy
-from crm.report.tables import Section, caption, print_table, render_report, suite_table, write_table
+from crm.report.tables import caption, print_table, suite_table, write_table
 from crm.schema import Result
 from experiments.demo.charts import learning_curves, two_leaderboards
 from experiments.jobs import Job, JobResult, run_jobs
+from experiments.report import Section, render_report
 
 HEADS = ("scalar", "late")
 """One a core: ``scalar`` is a plain classifier that transformers loads, ``late`` serves page and leaderboards."""

@@ -12,12 +12,13 @@ from matplotlib.figure import Figure
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.report.plots import COLOURS, GREY, MARKERS, chance_line, save_figure, tidy_axes
-from crm.report.tables import Section, caption, csv_text, markdown_text, print_table, render_report, write_table
+from crm.report.tables import caption, csv_text, markdown_text, print_table, write_table
 from experiments.paper_tables import paper
 from experiments.paper_tables.cells import INTERVALS, Cell, Grid
 from experiments.paper_tables.claims import MATTERS, Claim, claims_of, claims_table, paired_difference
 from experiments.paper_tables.plan import Plan
 from experiments.paper_tables.scales import Scale
+from experiments.report import Section, render_report
 
 CLAIMS = (
     "A row is a claim of the paper. The difference is between two rows that differ in one thing, on the same "
