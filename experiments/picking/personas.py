@@ -1,4 +1,4 @@
-"""``python -m experiments.picking.personas --checkpoint <real judge> --root <public sets>``: criteria from real votes.
+"""``python -m experiments.picking.personas --checkpoint <late model> --root <public sets>``: criteria from real votes.
 
 The eight personas of personas8 (an LLM in a role chose between two responses) as eight people whose votes are all
 that is known. ``personas.md`` has what each seems to like, and how many votes that predicts, each from others.
