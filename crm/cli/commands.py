@@ -52,7 +52,7 @@ WIDTH = 120
 
 def script(command: str) -> str:
     """The name under which a command is installed."""
-    return f"crm-{command.replace('_', '-')}"
+    return "crm-bank score" if command == "bank_score" else f"crm-{command.replace('_', '-')}"
 
 
 def help_text(command: str, words: Sequence[str]) -> str:
@@ -110,9 +110,9 @@ TABLES = {
     "evaluate": ("crm.evaluation.compare:write_sweep_tables", "judges.md", "paired.md"),
 }
 """What writes the tables of a sweep, and their names."""
-FLAGS = {("prepare", "--dry-run"), ("score", "--explain")}
+FLAGS = {("prepare", "--dry-run"), ("bank_score", "--dry-run"), ("score", "--explain")}
 """Settings that may be written as an option of the command."""
-ON_DEVICES = ("train", "evaluate", "leaderboard", "score")
+ON_DEVICES = ("train", "evaluate", "leaderboard", "score", "bank_score")
 BENCHMARKS = "crm.benchmarks.run:run_benchmarks"
 """What `evaluate.py` runs where benchmarks are named."""
 
@@ -120,7 +120,7 @@ BENCHMARKS = "crm.benchmarks.run:run_benchmarks"
 def run_command(name: str) -> None:
     """Run the command ``name`` with the words of ``sys.argv``; exits with its code where that is not 0."""
     settings.register()
-    command = entry_command()
+    command = [*entry_command(), *(word for word in sys.argv[1:] if word.startswith("--config-name"))]
     SweepFolder.current = None
     code, failed = 0, False
 
@@ -195,8 +195,8 @@ def _run(name: str, config: Any, command: Sequence[str]) -> float | None:
         raise ValueError(f"{name}: its packages are not installed; pip install 'crm-leaderboard[{name}]'")
     benchmarks = name == "evaluate" and config.benchmarks
     outcome = resolve_name(BENCHMARKS if benchmarks else settings.ENTRY_POINTS[name][1])(config)
-    if name == "leaderboard" and outcome.unanswered:
-        raise ValueError(f"bank: {outcome.explain_unread()}")
+    if name == "leaderboard" and outcome.unanswered and config.judge.name != "traits":
+        raise ValueError(f"bank: {outcome.explain_unread()}; the same command asks for what is missing")
     return float(outcome.validation_loss) if name == "train" else None
 
 

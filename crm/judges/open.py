@@ -13,6 +13,8 @@ from crm.judges.judge import CoinJudge, Judge, LengthJudge, OracleJudge
 
 PREDICTIONS = Path("outputs/predictions")
 """Of judges that have no run folder of their own."""
+REPLIES = "llm_replies.sqlite"
+"""Beside predictions: the cache of a language model's replies."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ def _open_llm(config: AnyJudgeConfig, _blind: bool) -> OpenedJudge:
     from crm.judges.llm_judge import LlmJudge
 
     folder, settings = _folder(config), config.judge
-    judge = LlmJudge(settings, ReplyCache(folder / "llm_replies.sqlite"))
+    judge = LlmJudge(settings, ReplyCache(folder / REPLIES))
     return OpenedJudge(judge, f"llm {settings.model}", folder, judge.prompt_digest)
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 
 from crm.criteria.counting import MEASURES, Text
 from crm.judges.judge import Asked, Reading
-from crm.judges.reader import Clause, SentenceReader, bundled_reader
+from crm.judges.reader import SentenceReader, bundled_reader
 from crm.schema import Message
 
 CLEAR = 1.1
@@ -58,17 +57,17 @@ class TraitsJudge:
 
     def _read(self, criteria: tuple[str, ...]) -> Mapping[str, float] | str:
         clauses = [clause for line in criteria for clause in self.reader.read(line) if clause.criterion]
-        counted = weights_of(clauses, MEASURES)
+        known = summed((str(each.criterion), each.side * each.weight) for each in clauses if each.criterion in MEASURES)
+        counted = {name: by for name, by in known.items() if by}
         return counted or ("not_counted" if clauses else "not_understood")
 
 
-def weights_of(clauses: Sequence[Clause], known: Mapping[str, object]) -> dict[str, float]:
-    """By criterion among ``known``: what its clauses count in sum, below 0 for less of it, never 0."""
-    summed: Counter[str] = Counter()
-    for clause in clauses:
-        if clause.criterion in known:
-            summed[str(clause.criterion)] += clause.side * clause.weight  # type: ignore[assignment]
-    return {name: by for name, by in summed.items() if by}
+def summed(weights: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """By criterion what its weights come to; 0 where they are at odds."""
+    found: dict[str, float] = {}
+    for name, by in weights:
+        found[name] = found.get(name, 0.0) + by
+    return found
 
 
 def counted(weights: Iterable[tuple[str, float]], text: str) -> float:

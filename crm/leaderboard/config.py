@@ -106,6 +106,8 @@ class LeaderboardConfig(AnyJudgeConfig):
     """What the user cares about; empty means what most people would like."""
     weights: list[float] = field(default_factory=list)
     """How much each criterion counts, below 0 where it is disliked; empty means all alike. ``head=late`` or traits."""
+    scored_by: str | None = None
+    """For ``judge=traits``: whose scores count where several have scored a criterion; null: the newest."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,3 +117,31 @@ class LeaderboardConfig(AnyJudgeConfig):
         self.require(len(self.weights) in (0, count), "weights", f"as many numbers as criteria ({count}), or none")
         self.require(all(map(isfinite, self.weights)), "weights", "finite numbers")
         self.require(not self.weights or any(self.weights), "weights", "one at least that is not 0")
+        self.require(self.scored_by is None or self.judge.name == "traits", "scored_by", "null, or judge=traits")
+
+
+@dataclass
+class BankScoreConfig(AnyJudgeConfig):
+    """``bank.py score``: columns of a bank's criteria matrix by a judge, or with ``ratings`` by people."""
+
+    bank: BankConfig = field(default_factory=BankConfig)
+    pool: str | None = None
+    """YAML file of criteria (name, more, less, definition); null: the 64 of the package."""
+    counted: bool = False
+    """Have the judge score those criteria too that can be counted."""
+    ratings: str | None = None
+    """File of people's ratings: query, model, criterion, score."""
+    dry_run: bool = False
+    """For ``judge=llm``: only log how many calls and tokens it would take (also ``--dry-run``)."""
+
+    def __post_init__(self) -> None:
+        if self.ratings is not None:
+            self.require(self.judge.name == "crm" and not self.checkpoint, "ratings", "a file, or a judge, not both")
+            self.judge.name = "traits"  # which needs nothing else
+        super().__post_init__()
+        settle_bank(self.bank, self.checkpoint)
+        reads = self.judge.name not in ("length", "coin")
+        self.require(reads, "judge.name", "one that reads criteria: crm, llm, reward_model, traits")
+        self.require(
+            not self.dry_run or self.judge.name == "llm", "dry_run", "judge=llm, the only one that costs calls"
+        )

@@ -6,14 +6,15 @@ Letters: Q queries, M models.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
+from filelock import FileLock
 from pyarrow import parquet as pq
 from rich.progress import track
 
@@ -29,88 +30,148 @@ Cells = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Column:
-    """Where the scores of a criterion come from: ``by`` whom, and the ``digest`` of what gave them."""
+    """Scores of a ``criterion`` ``by`` somebody; ``digest`` is of what gave them.
 
+    ``more`` and ``less`` are the words by which a person asks for it. ``n`` responses of the bank have a score, the
+    share ``missing`` in [0, 1] has none.
+    """
+
+    criterion: str
     by: str
     digest: str = ""
+    more: str = ""
+    less: str = ""
+    n: int = 0
+    missing: float = 1.0
+
+    @property
+    def label(self) -> str:
+        """The name in the file."""
+        return f"{self.criterion} by {self.by}"
 
 
 class CriteriaMatrix:
     """Scores of criteria for the responses of ``bank``, kept in a Parquet file at ``path``: a row a response.
 
     A cell is a score in its column's own unit, the higher the more; NaN is missing, never a loss. A row is known by the
-    digest of its texts, so that a bank may grow a model or a query at a time, and columns are added one by one; rows of
-    other banks stay. Raises ``ValueError`` for a file of another kind.
+    digest of its texts, so that a bank may grow a model or a query at a time; rows of other banks stay. Several may
+    score a criterion: ``columns`` has the one that counts, of the scorer ``by`` where it has scored that criterion,
+    else the newest; counts are the oldest. Raises ``ValueError`` for a file of another kind, and for an unknown ``by``.
     """
 
-    def __init__(self, bank: Bank, path: Path) -> None:
-        self.bank, self.path = bank, path
+    def __init__(self, bank: Bank, path: Path, by: str | None = None) -> None:
+        self.bank, self.path, self.by = bank, path, by
         self.columns: dict[str, Column] = {}
+        self._stored: dict[str, Column] = {}
+        self._frame = pd.DataFrame()
         self._raw: dict[str, Cells] = {}
         self._counted: set[str] = set()
         prompts = [query.prompt for query in bank.queries for _ in bank.authors]
-        self._keys = [text_key(prompt, text) for prompt, text in zip(prompts, self._texts(), strict=True)]
-        self._frame = self._read() if path.is_file() else pd.DataFrame()
-        self._frame = self._frame.reindex(self._frame.index.union(list(dict.fromkeys(self._keys)), sort=False))
+        self.keys = [text_key(prompt, text) for prompt, text in zip(prompts, self._texts(), strict=True)]
+        self._load()
+        known = sorted({COUNTED, *(column.by for column in self._stored.values())})
+        if by is not None and by not in known:
+            raise ValueError(f"scored_by={by!r}: has scored nothing in {path}; choose one of {', '.join(known)}")
 
     def raw(self, name: str) -> Cells:
-        """(Q, M) scores of a column, in the order of the bank's queries and authors. Raises ``KeyError``."""
+        """(Q, M) scores of a criterion, in the order of the bank's queries and authors. Raises ``KeyError``."""
         if name not in self._raw:
-            cells: Cells = self._frame[name].loc[self._keys].to_numpy(np.float32)
-            self._raw[name] = cells.reshape(len(self.bank.queries), len(self.bank.authors))
+            self._raw[name] = self._cells(self.columns[name].label)
         return self._raw[name]
+
+    def scored(self, columns: Sequence[Column]) -> Cells:
+        """(responses, columns) scores that are there by just these columns; NaN for those that are not."""
+        found = np.full((len(self.keys), len(columns)), np.nan, np.float32)
+        for place, column in enumerate(columns):
+            known = self._stored.get(column.label)
+            if known is not None and known.digest == column.digest:
+                found[:, place] = self._cells(column.label).ravel()
+        return found
+
+    def scorer(self, name: str) -> str:
+        """Whose scores of a criterion count; empty for nobody's."""
+        return self.columns[name].by if name in self.columns else COUNTED if name in MEASURES else ""
 
     def unit(self, name: str) -> float:
         """What is a clear difference in a column: of a measure its own, else a standard deviation over the bank."""
-        counted = self.columns[name].by == COUNTED
-        return MEASURES[name].clear if counted else float(np.nanstd(self.raw(name))) or 1.0
+        if self.scorer(name) == COUNTED:
+            return MEASURES[name].clear
+        known = self.raw(name)[~np.isnan(self.raw(name))]
+        return float(known.std()) or 1.0 if len(known) else 1.0
 
     def scores(self, weights: Mapping[str, float]) -> Cells:
         """(Q, M): ``weights @ matrix``, in clear differences; NaN where a column that counts is missing."""
         parts = [by / self.unit(name) * self.raw(name) for name, by in weights.items()]
         return np.asarray(np.sum(parts, axis=0), np.float32)
 
-    def missing(self, name: str) -> float:
-        """Share in [0, 1] of the bank's responses without a score."""
-        return float(np.isnan(self.raw(name)).mean())
+    def add(self, columns: Sequence[Column], cells: npt.ArrayLike) -> None:
+        """Put scores in and save them, a row a response in the order of ``bank.queries`` x ``bank.authors``.
 
-    def add(self, name: str, column: Column, cells: Iterable[float]) -> None:
-        """Put a column in, a score a response in the order of ``bank.queries`` x ``bank.authors``, and save it."""
-        self._put({name: column}, pd.DataFrame({name: list(cells)}, index=self._keys, dtype=np.float32))
+        Where they are NaN, those of the same column and digest stay.
+        """
+        scores = np.reshape(np.asarray(cells, np.float32), (len(self.keys), len(columns)))
+        self._put(columns, pd.DataFrame(scores, index=self.keys))
 
     def count(self, names: Sequence[str], progress: bool = False) -> None:
         """Have the counted columns ``names``, keys of `MEASURES`; what is there is not counted again."""
         if self._counted.issuperset(names):
             return
-        known = self._frame.reindex(columns=list(names)).loc[self._keys]
-        missing = known.isna().any(axis=1)  # also what is too short to say, which is soon counted again
-        texts = {key: text for key, text, new in zip(self._keys, self._texts(), missing, strict=True) if new}
+        columns = [Column(name, COUNTED) for name in names]
+        # Also what is too short to say, which is soon counted again.
+        missing = np.asarray(np.isnan(self.scored(columns)).any(axis=1))
+        texts = {key: text for key, text, new in zip(self.keys, self._texts(), missing, strict=True) if new}
         if texts:
-            self._put(dict.fromkeys(names, Column(COUNTED)), _measured(texts, names, progress))
+            self._put(columns, _measured(texts, names, progress))
         self._counted.update(names)
 
-    def _put(self, columns: Mapping[str, Column], found: pd.DataFrame) -> None:
-        found = found[~found.index.duplicated()]
-        self._frame = found.combine_first(self._frame)
-        self.columns |= columns
+    def _put(self, columns: Sequence[Column], found: pd.DataFrame) -> None:
+        """Merge scores, a row a key, with those in the file, which other processes may have changed, and save it."""
+        found = found[~found.index.duplicated()].set_axis([column.label for column in columns], axis=1)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(self.path.with_name(f".{self.path.name}.lock")):
+            self._load()
+            other = [each.label for each in columns if self._stored.get(each.label, each).digest != each.digest]
+            self._frame = found.combine_first(self._frame.drop(columns=other)).reindex(self._frame.index)
+            for column in columns:
+                known = ~np.isnan(self._cells(column.label))
+                if column.by != COUNTED:
+                    self._stored.pop(column.label, None)  # the newest is the last
+                share = round(1 - float(known.mean()), 6)
+                self._stored[column.label] = replace(column, n=int(known.sum()), missing=share)
+            self._save()
+        self._choose()
+
+    def _load(self) -> None:
+        """What is in the file, with a row for each response of the bank."""
+        self._stored, frame = self._read() if self.path.is_file() else ({}, pd.DataFrame())
+        self._frame = frame.reindex(frame.index.union(list(dict.fromkeys(self.keys)), sort=False))
+        self._rows = self._frame.index.get_indexer(self.keys)
+        self._choose()
+
+    def _choose(self) -> None:
+        ranked = sorted(self._stored.values(), key=lambda column: (column.by == self.by, column.by != COUNTED))
+        self.columns = {column.criterion: column for column in ranked}
         self._raw.clear()
-        self._save()
+
+    def _cells(self, label: str) -> Cells:
+        cells: Cells = self._frame[label].to_numpy(np.float32)[self._rows]
+        return cells.reshape(len(self.bank.queries), len(self.bank.authors))
 
     def _texts(self) -> list[str]:
         return [self.bank.responses[name][query.id] for query in self.bank.queries for name in self.bank.authors]
 
-    def _read(self) -> pd.DataFrame:
+    def _read(self) -> tuple[dict[str, Column], pd.DataFrame]:
         try:
             table = pq.read_table(self.path)
-            facts = json.loads(table.schema.metadata[FACTS])
-            self.columns = {name: Column(**column) for name, column in facts.items()}
-            return table.to_pandas().set_index("key").astype(np.float32)
+            stored = {label: Column(**facts) for label, facts in json.loads(table.schema.metadata[FACTS]).items()}
+            return stored, table.to_pandas().set_index("key")[list(stored)].astype(np.float32)
         except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{self.path}: no criteria matrix that can be read ({error!s:.120}); remove it") from None
 
     def _save(self) -> None:
-        facts = {name: asdict(column) for name, column in self.columns.items()}
-        table = pa.Table.from_pandas(self._frame.rename_axis("key").reset_index(), preserve_index=False)
+        facts = {label: asdict(column) for label, column in self._stored.items()}
+        cells = self._frame[list(self._stored)].rename_axis("key").reset_index()
+        table = pa.Table.from_pandas(cells, preserve_index=False)
         with drafted(self.path) as draft:
             pq.write_table(table.replace_schema_metadata({FACTS: json.dumps(facts)}), draft)
 
@@ -124,6 +185,7 @@ def _measured(texts: Mapping[str, str], names: Sequence[str], progress: bool) ->
     return pd.DataFrame(found, index=list(texts), columns=list(names))
 
 
-def open_matrix(bank: Bank, folder: str | Path | None = None) -> CriteriaMatrix:
+def open_matrix(bank: Bank, folder: str | Path | None = None, by: str | None = None) -> CriteriaMatrix:
     """The matrix beside a bank in a ``folder``; of any other bank below ``outputs``."""
-    return CriteriaMatrix(bank, Path(folder) / FILE if folder else Path("outputs/criteria") / f"{bank.name}.parquet")
+    path = Path(folder) / FILE if folder else Path("outputs/criteria") / f"{bank.name}.parquet"
+    return CriteriaMatrix(bank, path, by)

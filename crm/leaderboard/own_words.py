@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 
 import numpy as np
-import yaml
 
-from crm.criteria.counting import MEASURES
-from crm.judges.reader import Clause, SentenceReader
-from crm.judges.traits_judge import CLEAR, counted
+from crm.criteria.pool import Criterion, read_criteria
+from crm.judges.reader import KNOWN, Clause, SentenceReader, plain
+from crm.judges.traits_judge import CLEAR, counted, summed
 from crm.leaderboard.bank.bank import Bank
-from crm.leaderboard.matrix import CriteriaMatrix
+from crm.leaderboard.matrix import COUNTED, Column, CriteriaMatrix
 from crm.leaderboard.outcomes import BankNumbers, Outcomes
 
 
@@ -24,7 +21,7 @@ class Understood:
     """What became of a clause of ``line``: its ``meaning`` in the pool's words, or ``why`` it does not count.
 
     ``side`` is ``more`` or ``less``, ``confidence`` in [0, 1], ``weight`` above 0; ``nearest`` are the likeliest
-    meanings, best first.
+    meanings, best first; ``scored_by`` says whose scores count.
     """
 
     line: str
@@ -36,6 +33,7 @@ class Understood:
     weight: float
     why: str
     nearest: tuple[str, ...]
+    scored_by: str = ""
 
     def __str__(self) -> str:
         if self.criterion and self.why:
@@ -43,7 +41,7 @@ class Understood:
         if self.why:
             return f"“{self.clause}”: {self.why}; did you mean {' or '.join(self.nearest[:3])}?"
         weight = "" if self.weight == 1 else f", counts {self.weight:g} times"
-        return f"“{self.clause}” is read as {self.meaning} ({self.confidence:.2f}{weight})"
+        return f"“{self.clause}” is read as {self.meaning} ({self.confidence:.2f}{weight}), by {self.scored_by}"
 
 
 class OwnWords:
@@ -53,6 +51,9 @@ class OwnWords:
         self.matrix, self.bank = matrix, matrix.bank
         self.numbers = BankNumbers(matrix.bank)
         self._read = cache(reader.read)
+        own = {name: each for name, each in matrix.columns.items() if each.more}
+        self._pool: dict[str, Criterion | Column] = {**pool(), **own}
+        self._own = {plain(self._side(name, sign)): (name, sign) for name in own for sign in (1, -1)}
 
     def understood(self, lines: Sequence[str], weights: Sequence[float] = ()) -> list[Understood]:
         """Every clause of every line; a line with a weight below 0 is disliked: the same criterion, the other side."""
@@ -60,16 +61,13 @@ class OwnWords:
         return [
             self._meaning(line, clause, by)
             for line, by in zip(lines, signed, strict=True)
-            for clause in self._read(line)
+            for clause in self._clauses(line)
         ]
 
     def weights(self, lines: Sequence[str], weights: Sequence[float] = ()) -> dict[str, float]:
         """By criterion what its clauses count in sum, below 0 for less of it; 0 where they are at odds."""
-        summed: Counter[str] = Counter()
-        for each in self.understood(lines, weights):
-            if not each.why:
-                summed[str(each.criterion)] += each.weight if each.side == "more" else -each.weight  # type: ignore[assignment]
-        return dict(summed)
+        found = (each for each in self.understood(lines, weights) if not each.why)
+        return summed((str(each.criterion), each.weight if each.side == "more" else -each.weight) for each in found)
 
     def outcomes(
         self, lines: Sequence[str], weights: Sequence[float] = (), part: Bank | None = None, progress: bool = False
@@ -82,16 +80,24 @@ class OwnWords:
         if not wanted:
             raise ValueError(self.why_nothing(lines, weights))
         found = self.numbers.outcomes(self.scores(wanted, progress), part or self.bank)
-        return found.missing_where(np.isnan(found.logits))
+        missing = np.isnan(found.logits)
+        if missing.any(axis=1).all():
+            lacking = {name: np.isnan(self.matrix.raw(name)).mean() for name in wanted}
+            shares = ", ".join(
+                f"{self.matrix.columns[name].label} lacks {share:.1%}" for name, share in lacking.items()
+            )
+            raise ValueError(f"criteria: no query has a score of every LLM ({shares}); add some with bank.py score")
+        return found.missing_where(missing)
 
     def scores(self, wanted: Mapping[str, float], progress: bool = False) -> np.ndarray:
         """(Q, M) in log-odds, NaN where a column is missing."""
-        self.matrix.count([name for name in wanted if name in MEASURES], progress)
+        self.matrix.count([name for name in wanted if self.matrix.scorer(name) == COUNTED], progress)
         return CLEAR * self.matrix.scores(wanted)
 
     def of_text(self, wanted: Mapping[str, float], text: str) -> float:
         """The score of another text in log-odds; NaN where it is too short, or where a column is not counted."""
-        return counted(wanted.items(), text) if wanted.keys() <= MEASURES.keys() else float("nan")
+        all_counted = {self.matrix.scorer(name) for name in wanted} <= {COUNTED}
+        return counted(wanted.items(), text) if all_counted else float("nan")
 
     def why_nothing(self, lines: Sequence[str], weights: Sequence[float] = ()) -> str:
         """Why nothing of ``lines`` counts, and what to type instead."""
@@ -102,25 +108,34 @@ class OwnWords:
             return "criteria: they ask for a thing and its opposite in equal parts; take one away"
         return f"criteria: {'; '.join(str(each) for each in found if each.why)}"
 
+    def _clauses(self, line: str) -> Sequence[Clause]:
+        """A criterion of somebody's own is known word for word; what it is not is what the reader makes of it."""
+        whole = self._known(line)
+        return [whole] if whole else [self._known(clause.text) or clause for clause in self._read(line)]
+
+    def _known(self, text: str) -> Clause | None:
+        found = self._own.get(plain(text))
+        return Clause(text, *found, KNOWN, 1.0, ((*found, KNOWN),)) if found else None
+
     def _meaning(self, line: str, clause: Clause, by: float) -> Understood:
         name, sign = clause.criterion, clause.side if by >= 0 else -clause.side
-        nearest = tuple(pool()[each][_side(side)] for each, side, _ in clause.nearest)
+        nearest = tuple(self._side(each, side) for each, side, _ in clause.nearest)
+        scored_by = self.matrix.scorer(name) if name else ""
         why = ""
         if name is None:
             why = "not understood"
-        elif name not in MEASURES and name not in self.matrix.columns:
-            why = f"nobody has scored “{pool()[name]['more']}” on this bank"
-        meaning = pool()[name][_side(sign)] if name else ""
+        elif not scored_by:
+            why = f"nobody has scored “{self._side(name, 1)}” on this bank"
+        meaning, side = self._side(name, sign) if name else "", "more" if sign > 0 else "less"
         weight = abs(by) * clause.weight
-        return Understood(line, clause.text, name, _side(sign), meaning, clause.confidence, weight, why, nearest)
+        return Understood(line, clause.text, name, side, meaning, clause.confidence, weight, why, nearest, scored_by)
 
-
-def _side(sign: int) -> str:
-    return "more" if sign > 0 else "less"
+    def _side(self, name: str, sign: int) -> str:
+        """The words for more of a criterion, or for less."""
+        return self._pool[name].more if sign > 0 else self._pool[name].less
 
 
 @cache
-def pool() -> Mapping[str, Mapping[str, str]]:
-    """The criteria of the package by name: ``more``, ``less``, ``definition``."""
-    entries = yaml.safe_load(files("crm.criteria").joinpath("pool.yaml").read_text(encoding="utf-8"))
-    return {entry["name"]: entry for entry in entries}
+def pool() -> Mapping[str, Criterion]:
+    """The criteria of the package by name."""
+    return {each.name: each for each in read_criteria()}

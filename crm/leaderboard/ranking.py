@@ -142,10 +142,7 @@ class Leaderboard:
     def explain_unread(self) -> str:
         """What could not be read or got no answer, and how it counts, in one line; empty where all was read."""
         few = ", ".join(f"{name} {count}" for name, count in self.unanswered.most_common(5))
-        unanswered = (
-            f"{self.unanswered.total()} comparisons got no answer and are not known ({few}); the same command asks for "
-            "what is missing"
-        )
+        unanswered = f"{self.unanswered.total()} comparisons got no answer and are not known ({few})"
         unread = (
             f"{self.unread.total()} comparisons of {len(self.unread)} models could not be read by the judge and count "
             "as lost (column unread)"

@@ -44,7 +44,9 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     opened = open_judge(config)
     criteria = tuple(config.criteria) or (GENERIC_CRITERION,)
     if isinstance(opened.judge, TraitsJudge):
-        board = rank_own_words(config, OwnWords(opened.judge.reader, open_matrix(bank, config.bank.path)))
+        board = rank_own_words(
+            config, OwnWords(opened.judge.reader, open_matrix(bank, config.bank.path, config.scored_by))
+        )
     else:
         board = rank_bank(config, opened, bank, criteria, processes)
     flawed = flawed_responses(bank, config.criteria)

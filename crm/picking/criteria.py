@@ -6,7 +6,6 @@ differ in it. Letters: Q queries, M models, K criteria, C candidate pairs.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -15,12 +14,11 @@ from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
-import yaml
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
+from crm.criteria.pool import Text, read_entries
 from crm.report.statistics import Floats, Indices
-from crm.schema import short, validated
 
 SIMULATED = files("crm.picking").joinpath("pool_simulated.yaml")
 """For the simulated bank, whose judges know other words than those of real text."""
@@ -28,7 +26,6 @@ LEAST_UNIT = 1e-6
 """A criterion in which responses differ by less says nothing, and its contrasts are 0."""
 ALIKE = 0.8
 """Correlation from which two criteria are one."""
-Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
 @checked_dataclass(frozen=True, config=ConfigDict(extra="forbid"))
@@ -45,16 +42,7 @@ Pool = Annotated[tuple[PoolEntry, ...], Field(min_length=2, max_length=64)]
 
 def read_pool(path: Path | Traversable | None = None) -> tuple[PoolEntry, ...]:
     """The entries of a YAML file, or the 12 of the package. Raises ``ValueError`` naming entry and field."""
-    where = path or files("crm.picking").joinpath("pool.yaml")
-    try:
-        given = yaml.safe_load(where.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        reason = " ".join(str(error).split())
-        raise ValueError(f"pool: {where} cannot be read ({short(reason)}); give a YAML file in UTF-8") from None
-    entries: tuple[PoolEntry, ...] = validated(Pool, given, f"pool: {where}: entries")
-    name, count = Counter(entry.name.casefold() for entry in entries).most_common(1)[0]
-    if count > 1:
-        raise ValueError(f"pool: two entries are named {name!r}; give each a name of its own")
+    entries: tuple[PoolEntry, ...] = read_entries(path or files("crm.picking").joinpath("pool.yaml"), Pool)
     return entries
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
@@ -20,8 +21,10 @@ from crm.judges.config import JudgeConfig
 from crm.judges.crm_judge import open_checkpoint
 from crm.judges.hub_reward_model import FIRST_MARK, ControlTokens, HubRewardModel
 from crm.judges.open import check_judge
+from crm.leaderboard.columns import run_bank_score
 from crm.model.export import export_model
 from tests.conftest import rounding
+from tests.leaderboard.test_own_words import made_bank
 
 
 def open_reward_model(
@@ -306,3 +309,22 @@ def test_no_control_token_comes_from_a_text(tokenizer_and_ends) -> None:
             tokenizer.convert_tokens_to_ids(end),
         ]
         assert len(ids) > 4, "the text itself is read"
+
+
+def test_a_bank_gets_one_column_of_general_quality(folder: Path, tmp_path: Path) -> None:
+    bank = made_bank().of_queries(made_bank().queries[:2])
+    bank.save(tmp_path / "bank")
+    words = [f"checkpoint='{folder}'", "bank=folder", f"bank.path='{tmp_path / 'bank'}'", "progress=false"]
+    words.append(f"predictions='{tmp_path / 'kept'}'")
+    matrix = run_bank_score(compose("bank_score", words, tmp_path / "run"))
+    assert list(matrix.columns) == ["General quality"] and matrix.columns["General quality"].by == str(folder)
+    expected = [
+        [stock_score(folder, [turn("user", query.prompt[0].content), turn("assistant", bank.responses[name][query.id])])
+         for name in bank.authors]
+        for query in bank.queries
+    ]  # fmt: skip
+    assert matrix.raw("General quality") == pytest.approx(np.array(expected), rel=1e-4)
+
+
+def turn(role: str, text: str) -> dict[str, str]:
+    return {"role": role, "content": text}

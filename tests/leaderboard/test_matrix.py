@@ -37,7 +37,8 @@ def test_a_column_is_counted_once_and_kept(tmp_path: Path, monkeypatch: pytest.M
     again = CriteriaMatrix(bank("brief", "lister"), path)
     again.count(["Length"])
     np.testing.assert_array_equal(again.raw("Length"), first.raw("Length"))
-    assert again.columns == {"Length": Column(COUNTED), "Lists": Column(COUNTED)}
+    facts = {"n": 4, "missing": 0.0}
+    assert again.columns == {name: Column(name, COUNTED, **facts) for name in ("Length", "Lists")}
 
 
 def test_the_bank_may_grow_a_model_at_a_time(tmp_path: Path) -> None:
@@ -55,16 +56,36 @@ def test_the_bank_may_grow_a_model_at_a_time(tmp_path: Path) -> None:
 def test_weights_make_scores_in_clear_differences(tmp_path: Path) -> None:
     matrix = CriteriaMatrix(bank("brief", "lister"), tmp_path / "criteria.parquet")
     matrix.count(["Length", "Lists"])
-    matrix.add("Humour", Column("people"), [1, 3, 2, 4])
+    matrix.add([Column("Humour", "people")], [1, 3, 2, 4])
     expected = 2 * matrix.raw("Lists") / MEASURES["Lists"].clear - matrix.raw("Humour") / np.std([1, 3, 2, 4])
     np.testing.assert_allclose(matrix.scores({"Lists": 2, "Humour": -1}), expected, rtol=1e-5)
 
 
 def test_a_missing_score_is_missing(tmp_path: Path) -> None:
     matrix = CriteriaMatrix(bank("brief", "lister"), tmp_path / "criteria.parquet")
-    matrix.add("Humour", Column("people"), [1, np.nan, 2, 4])
-    assert matrix.missing("Humour") == 0.25
+    matrix.add([Column("Humour", "people")], [1, np.nan, 2, 4])
+    assert (matrix.columns["Humour"].n, matrix.columns["Humour"].missing) == (3, 0.25)
     assert np.isnan(matrix.scores({"Humour": 1})).tolist() == [[False, True], [False, False]]
+
+
+def test_scores_of_another_digest_never_mix(tmp_path: Path) -> None:
+    matrix = CriteriaMatrix(bank("brief", "lister"), tmp_path / "criteria.parquet")
+    old, new = (Column("Humour", "llm", digest) for digest in ("old", "new"))
+    matrix.add([old], [1, 2, 3, np.nan])
+    matrix.add([old], [np.nan, 5, np.nan, 4])
+    assert matrix.raw("Humour").ravel().tolist() == [1, 5, 3, 4], "the same judge fills up"
+    assert np.isnan(matrix.scored([new])).all()
+    matrix.add([new], [np.nan, 7, np.nan, np.nan])
+    np.testing.assert_array_equal(matrix.scored([new])[:, 0], [np.nan, 7, np.nan, np.nan])
+    assert np.isnan(matrix.scored([old])).all() and matrix.columns["Humour"].missing == 0.75
+
+
+def test_two_who_write_at_once_lose_nothing(tmp_path: Path) -> None:
+    first, second = (CriteriaMatrix(bank("brief", "lister"), tmp_path / "criteria.parquet") for _ in range(2))
+    first.add([Column("Humour", "llm")], [1, 2, 3, 4])
+    second.count(["Length"])
+    first.add([Column("Depth", "llm")], [1, 2, 3, 4])
+    assert set(CriteriaMatrix(second.bank, second.path).columns) == {"Humour", "Length", "Depth"}
 
 
 def test_equal_responses_share_a_row(tmp_path: Path) -> None:

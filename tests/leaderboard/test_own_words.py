@@ -10,7 +10,7 @@ import pytest
 
 from crm import load_judge
 from crm.config import compose
-from crm.judges.reader import bundled_reader
+from crm.judges.reader import KNOWN, bundled_reader
 from crm.judges.traits_judge import TraitsJudge
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.matrix import Column, CriteriaMatrix
@@ -73,8 +73,18 @@ def test_a_criterion_that_nobody_scored_says_so_and_counts_once_it_is(words: Own
     (each,) = words.understood(["lots of humour"])
     assert each.criterion == "Humour" and each.why == "nobody has scored “humour” on this bank"
     rows = len(words.bank.queries)
-    words.matrix.add("Humour", Column("people"), np.tile([3.0, 1.0, 2.0], rows))  # lister, long, short
+    words.matrix.add([Column("Humour", "people")], np.tile([3.0, 1.0, 2.0], rows))  # lister, long, short
     assert ranked(words, "lots of humour") == ["lister", "short", "long"]
+
+
+def test_somebody_s_own_criteria_are_known_word_for_word(words: OwnWords) -> None:
+    column = Column("Naval law", "me", more="Cites naval law, and cases", less="no law")
+    words.matrix.add([column], np.arange(72))
+    words = OwnWords(bundled_reader(), words.matrix)
+    assert words.weights(["cites naval law, and cases."]) == {"Naval law": 1.0}, "not split at its comma"
+    assert words.weights(["No law; short answers"]) == {"Naval law": -1.0, "Length": -1.0}
+    (each,) = words.understood(["no law"])
+    assert (each.meaning, each.scored_by) == ("no law", "me") and each.confidence == KNOWN
 
 
 def test_the_judge_gives_the_same_ranking_in_every_other_command(words: OwnWords, tmp_path: Path) -> None:

@@ -1,0 +1,212 @@
+"""`bank.py score`: columns of a bank's criteria matrix by an LLM, a reward model, counting, or people's ratings."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pydantic import FiniteFloat
+from rich.progress import track
+
+from crm.chat.cache import ReplyCache
+from crm.chat.client import ChatClient, Outcome
+from crm.config import nearest
+from crm.criteria.counting import MEASURES
+from crm.criteria.grading import Grades, grades_model, grading_messages, grading_task
+from crm.criteria.pool import Criterion, read_criteria
+from crm.io.draws import turn
+from crm.io.files import shown_path
+from crm.io.intake import Intake
+from crm.judges.judge import Judge
+from crm.judges.llm_judge import NOT_ASKED
+from crm.judges.open import PREDICTIONS, REPLIES, check_judge, open_judge
+from crm.leaderboard.bank.bank import Bank
+from crm.leaderboard.bank.opening import open_bank
+from crm.leaderboard.bank.responses import prompt_cell
+from crm.leaderboard.config import BankScoreConfig
+from crm.leaderboard.matrix import Cells, Column, CriteriaMatrix, open_matrix
+from crm.schema import GENERIC_CRITERION, Message, RecordError, prompt_key, short, validated
+
+log = logging.getLogger(__name__)
+PORTION = 16
+"""Requests between two saves, times those under way at once."""
+QUALITY = Criterion("General quality", "general quality", "poor quality", "How good most people would find the answer.")
+"""What a reward model scores that reads no criteria."""
+
+
+def run_bank_score(config: BankScoreConfig) -> CriteriaMatrix:
+    """Score the criteria of the pool on the bank; what is in its matrix already is not scored again.
+
+    Raises ``ValueError`` where nothing can be scored.
+    """
+    pool = read_criteria(Path(config.pool) if config.pool else None)
+    check_judge(config)
+    bank = open_bank(config.bank)
+    matrix = open_matrix(bank, config.bank.path)
+    if config.ratings is not None:
+        _by_people(matrix, pool, Path(config.ratings))
+    elif config.judge.name == "traits":
+        matrix.count(list(MEASURES), config.progress)
+    elif config.judge.name == "llm":
+        _by_llm(config, matrix, _judged(pool, config.counted))
+    else:
+        _by_judge(config, matrix, _judged(pool, config.counted))
+    scorers = Counter(column.by for column in matrix.columns.values())
+    log.info("%s: %s", matrix.path, ", ".join(f"{count} criteria by {by}" for by, count in scorers.items()) or "empty")
+    return matrix
+
+
+def _judged(pool: Sequence[Criterion], counted: bool) -> list[Criterion]:
+    """The criteria that a judge scores."""
+    found = [each for each in pool if counted or each.name not in MEASURES]
+    if not found:
+        raise ValueError("pool: all of its criteria can be counted (judge=traits); add counted=true to judge them too")
+    if len(found) < len(pool):
+        log.info(
+            "%d criteria are left to counting (judge=traits); counted=true judges them too", len(pool) - len(found)
+        )
+    return found
+
+
+def _column(criterion: Criterion, by: str, *facts: Any) -> Column:
+    """Of a criterion; ``facts`` decide its scores."""
+    known = json.dumps([criterion.more, criterion.less, *facts])
+    digest = hashlib.sha256(known.encode()).hexdigest()[:16]
+    return Column(criterion.name, by, digest, criterion.more, criterion.less)
+
+
+def _by_llm(config: BankScoreConfig, matrix: CriteriaMatrix, criteria: Sequence[Criterion]) -> None:
+    """One call a response grades all criteria. Raises ``ValueError`` where no response is graded."""
+    path = Path(config.predictions or PREDICTIONS) / REPLIES
+    client = ChatClient(config.judge, ReplyCache(path) if path.is_file() or not config.dry_run else None)
+    task, schema = grading_task(criteria), grades_model(criteria)
+    columns = [_column(each, f"llm {config.judge.model}", task, config.judge.temperature) for each in criteria]
+    asked = _requests(matrix, columns, task)
+    if config.dry_run:
+        plan = client.plan_for(schema, list(asked.values()))
+        calls = f"{plan.requests:,} responses, {plan.cached:,} replies are there: {plan.calls:,} calls"
+        tokens = f"about {plan.prompt_tokens:,} tokens in, {plan.max_completion_tokens:,} out at most"
+        log.info("%d criteria, %s, %s", len(criteria), calls, tokens)
+        return
+    failures: dict[str, Outcome[Grades]] = {}
+    size = PORTION * config.judge.concurrency
+    for begin in track(range(0, len(asked), size), "grading", disable=not config.progress, transient=True):
+        portion = list(asked)[begin : begin + size]
+        cells = np.full((len(matrix.keys), len(columns)), np.nan, np.float32)
+        for place, outcome in zip(portion, client.ask_for(schema, [asked[each] for each in portion]), strict=True):
+            if outcome.value is None:
+                failures[matrix.keys[place]] = outcome
+            else:
+                cells[place] = np.array(outcome.value.grades(), np.float32)  # None is NaN
+        if not np.isnan(cells).all():
+            matrix.add(columns, cells)
+    _tell(matrix.keys, matrix.scored(columns), failures)
+
+
+def _requests(matrix: CriteriaMatrix, columns: Sequence[Column], task: str) -> dict[int, tuple[Message, Message]]:
+    """By its place a request for each response that lacks a score; for equal texts one."""
+    bank, missing = matrix.bank, np.asarray(np.isnan(matrix.scored(columns)).any(axis=1))
+    texts = [(query.prompt, bank.responses[name][query.id]) for query in bank.queries for name in bank.authors]
+    first = {key: place for place, key in reversed([*enumerate(matrix.keys)]) if missing[place]}
+    return {place: grading_messages(task, *texts[place]) for place in sorted(first.values())}
+
+
+def _tell(keys: Sequence[str], cells: Cells, failures: Mapping[str, Outcome[Grades]]) -> None:
+    """Log what became of every response. Raises ``ValueError`` where none is graded."""
+    without = [key for key, row in zip(keys, np.isnan(cells), strict=True) if row.all()]
+    kinds = Counter(str(failures[key].failure) if key in failures else "cannot tell" for key in without)
+    unanswered = {kind: count for kind, count in kinds.items() if kind in NOT_ASKED}
+    unread = {kind: count for kind, count in kinds.items() if kind not in (*NOT_ASKED, "cannot tell")}
+    summary = f"{len(keys) - len(without):,} of {len(keys):,} responses graded; {kinds['cannot tell']:,} cannot tell"
+    for word, found in (("unreadable", unread), ("unanswered", unanswered)):
+        detail = ", ".join(f"{kind} {count:,}" for kind, count in sorted(found.items()))
+        summary += f", {sum(found.values()):,} {word}" + (f" ({detail})" if detail else "")
+    such = {str(each.failure): f"{each.failure}: {each.detail}" for each in failures.values()}
+    if len(without) == len(keys):
+        raise ValueError(f"judge=llm: {summary}; such as {'; '.join(such.values())}")
+    log.info("%s; %s of %s grades", summary, f"{int((~np.isnan(cells)).sum()):,}", f"{cells.size:,}")
+    if such:
+        log.warning("the same command asks again for what failed, such as %s", "; ".join(such.values()))
+
+
+def _by_judge(config: BankScoreConfig, matrix: CriteriaMatrix, criteria: Sequence[Criterion]) -> None:
+    """A column a criterion: the score with ``more`` less that with ``less``.
+
+    A head that compares has the mean log-odds against the bank's baseline for scores. A model that reads no criteria
+    makes one column, `QUALITY`.
+    """
+    from crm.io.processes import start  # and with it torch, which others do without
+    from crm.leaderboard.index import index_bank
+
+    processes = start(config.devices, config.nodes)
+    opened, bank = open_judge(config), matrix.bank
+    blind = config.judge.name == "reward_model"
+    pairs = () if getattr(opened.judge, "pointwise", False) else (bank.baseline,)
+    checkpoint = str(config.checkpoint or opened.name)
+    by = shown_path(checkpoint) if Path(checkpoint).exists() else checkpoint
+    columns = [_column(each, by, opened.judge.digest, *pairs) for each in ([QUALITY] if blind else criteria)]
+    missing = processes.from_first(lambda: np.asarray(np.isnan(matrix.scored(columns)).any(axis=0)))
+    columns = [column for column, new in zip(columns, missing, strict=True) if new]
+    where: Any = {"folder": opened.predictions, "progress": config.progress, "processes": processes}
+    index = index_bank(opened.judge, bank, **where) if columns else None
+    for column in columns:
+        if index is not None:
+            more, less = index.scores([column.more, column.less])
+        elif blind:
+            more, less = _scores(opened.judge, bank, GENERIC_CRITERION, where), 0.0
+        else:
+            more, less = (_scores(opened.judge, bank, text, where) for text in (column.more, column.less))
+        if processes.first:
+            matrix.add([column], more - less)
+
+
+def _scores(judge: Judge, bank: Bank, criterion: str, where: Mapping[str, Any]) -> Cells:
+    """(Q, M) in the order of the bank; NaN for what the judge could not read."""
+    from crm.leaderboard.scoring import score_bank
+
+    outcomes, _ = score_bank(judge, bank, [criterion], **where)
+    alone = getattr(judge, "pointwise", False) and outcomes.scores is not None
+    found = pd.DataFrame(outcomes.scores if alone else outcomes.logits, outcomes.queries, outcomes.models)
+    cells: Cells = found.loc[[query.id for query in bank.queries], list(bank.authors)].to_numpy(np.float32)
+    return np.where(np.isfinite(cells), cells, np.nan)
+
+
+def _by_people(matrix: CriteriaMatrix, pool: Sequence[Criterion], path: Path) -> None:
+    """A column a criterion that is rated in the file, by the mean of its ratings of a response.
+
+    Raises ``ValueError`` naming file and line for a row that cannot be read, and where no row is about the bank.
+    """
+    known, bank = {each.name.casefold(): each for each in pool}, matrix.bank
+    ids = {query.id: query.id for query in bank.queries}
+    by_text = {prompt_key(query.prompt): query.id for query in bank.queries}
+    found: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
+
+    def parse(row: dict[str, Any], _line: int) -> bool:
+        name = str(row.get("criterion") or "").casefold()
+        if name not in known:
+            raise RecordError("criterion", f"{short(row.get('criterion'))} is not in the pool{nearest(name, known)}")
+        query = str(row.get("query_id") or prompt_cell(row)[1])
+        key, model = ids.get(query) or by_text.get(prompt_key(turn("user", query))), row.get("model")
+        score = validated(FiniteFloat, row.get("score"), "score")
+        if key is None or model not in bank.responses:
+            return False
+        found[name, key, str(model)].append(score)
+        return True
+
+    about = Counter(Intake(strict=True).rows(path, parse, key=lambda _: None))
+    if not found:
+        raise ValueError(f"ratings={path}: no row is about a query and a model of bank {bank.name!r}; check both")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    names = dict.fromkeys(name for name, _, _ in found)
+    for name in names:
+        cells = [found.get((name, query.id, who), [np.nan]) for query in bank.queries for who in bank.authors]
+        matrix.add([_column(known[name], f"people ({path.name})", digest)], [np.mean(cell) for cell in cells])
+    kinds = len(names), about[True], about[False]
+    log.info("%d criteria: %d ratings; %d rows are about other queries or models", *kinds)
