@@ -36,7 +36,7 @@ LINES = "\n".join(f"- Step {place}: move the {thing} to the left side." for plac
         ("I can move it to the left side for you.\n" * 6, (REPEATING,)),
         (LINES, ()),
         ("A short poem.\n" + "-" * 80 + "\n" + "-" * 80, ()),
-        ("You said that you prefer SHORT answers without lists, so here is one.", (STUFFED,)),
+        ("I know that you prefer SHORT answers without lists, so here is one.", (STUFFED,)),
         ("Short answers are best.", ()),
     ],
 )
