@@ -10,7 +10,7 @@ import numpy as np
 
 from crm.criteria.pool import Criterion, read_criteria
 from crm.judges.reader import KNOWN, Clause, SentenceReader, plain
-from crm.judges.traits_judge import CLEAR, counted, summed
+from crm.judges.traits_judge import CLEAR, summed
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.matrix import COUNTED, Column, CriteriaMatrix
 from crm.leaderboard.outcomes import BankNumbers, Outcomes
@@ -53,7 +53,7 @@ class OwnWords:
         self._read = cache(reader.read)
         own = {name: each for name, each in matrix.columns.items() if each.more}
         self._pool: dict[str, Criterion | Column] = {**pool(), **own}
-        self._own = {plain(self._side(name, sign)): (name, sign) for name in own for sign in (1, -1)}
+        self._own = {plain(self._side(name, sign)): (name, sign) for name in self._pool for sign in (1, -1)}
 
     def understood(self, lines: Sequence[str], weights: Sequence[float] = ()) -> list[Understood]:
         """Every clause of every line; a line with a weight below 0 is disliked: the same criterion, the other side."""
@@ -94,11 +94,6 @@ class OwnWords:
         self.matrix.count([name for name in wanted if self.matrix.scorer(name) == COUNTED], progress)
         return CLEAR * self.matrix.scores(wanted)
 
-    def of_text(self, wanted: Mapping[str, float], text: str) -> float:
-        """The score of another text in log-odds; NaN where it is too short, or where a column is not counted."""
-        all_counted = {self.matrix.scorer(name) for name in wanted} <= {COUNTED}
-        return counted(wanted.items(), text) if all_counted else float("nan")
-
     def why_nothing(self, lines: Sequence[str], weights: Sequence[float] = ()) -> str:
         """Why nothing of ``lines`` counts, and what to type instead."""
         found = self.understood(lines, weights)
@@ -108,8 +103,13 @@ class OwnWords:
             return "criteria: they ask for a thing and its opposite in equal parts; take one away"
         return f"criteria: {'; '.join(str(each) for each in found if each.why)}"
 
+    @property
+    def scored(self) -> set[str]:
+        """Meanings, in words, that this bank has scores for."""
+        return {self._side(name, sign) for name in self._pool if self.matrix.scorer(name) for sign in (1, -1)}
+
     def _clauses(self, line: str) -> Sequence[Clause]:
-        """A criterion of somebody's own is known word for word; what it is not is what the reader makes of it."""
+        """A criterion of the pool is known word for word; what it is not is what the reader makes of it."""
         whole = self._known(line)
         return [whole] if whole else [self._known(clause.text) or clause for clause in self._read(line)]
 

@@ -13,15 +13,16 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from crm.leaderboard.bank.opening import PublishedRanking
 from crm.leaderboard.ranking import Leaderboard
 from crm.page.facts import Facts
-from crm.page.picks import Picking, PicksRequest
+from crm.page.picks import Picking, PicksRequest, VotesRequest
 from crm.page.profile import Profile, ProfileError
-from crm.page.ranker import Ranker, Ranking, change, duels, sentence_effects, typical, why_invalid
+from crm.page.ranker import Ranker, Ranking, change, duels, typical, why_invalid
 from crm.report.tables import csv_text
 from crm.web import Body, request_mistake
 
@@ -71,20 +72,13 @@ class WhyRequest(Body):
     model: str
 
 
-class SentencesRequest(Body):
-    """Which response is taken apart; ``query_id`` as in the answer of ``/api/why``."""
-
-    profile: Profile
-    model: str
-    query_id: str
-
-
 def make_api(ranker: Ranker, picking: Picking, about: About) -> FastAPI:
     """The routes below ``/api``, and the page."""
     title = "User-centric subjective leaderboard"
     mistakes: dict[int | str, Any] = {status: {"model": Mistake} for status in (413, 422)}
     api = FastAPI(title=title, version=about.version, docs_url=None, redoc_url=None, responses=mistakes)
     api.add_middleware(SecurityHeaders)
+    api.add_middleware(GZipMiddleware)
     api.exception_handler(RequestValidationError)(lambda _, error: _mistake(422, request_mistake(error.errors())))
     api.exception_handler(ProfileError)(lambda _, error: _mistake(422, str(error)))
     api.exception_handler(HTTPException)(lambda _, error: _mistake(error.status_code, str(error.detail), error.headers))
@@ -114,13 +108,16 @@ def make_api(ranker: Ranker, picking: Picking, about: About) -> FastAPI:
             "models": list(ranker.bank.authors),
             "topics": {topic: topics.count(topic) for topic in ranker.bank.topics},
             "queries": len(topics),
-            "example": ranker.scorer.example,
-            "presets": ranker.scorer.presets,
+            "sees": ranker.scorer.sees,
+            "examples": ranker.scorer.examples,
         }
 
     @api.post("/api/rank")
     def rank(profile: Profile) -> dict[str, Any]:
-        """The ranking for a profile, the best model first; ``refusal`` says why it should not be shown."""
+        """The ranking for a profile, the best model first; ``refusal`` says why it should not be shown.
+
+        ``shares`` of a row are what each of ``lines`` adds to its ``log_odds``, the mean over questions.
+        """
         ranking = ranker.rank(profile)
         return {
             "queries": len(ranking.part.queries),
@@ -128,7 +125,8 @@ def make_api(ranker: Ranker, picking: Picking, about: About) -> FastAPI:
             "refusal": why_invalid(ranking),
             "understood": ranking.understood,
             "not_understood": ranking.not_understood,
-            "leaderboard": ranking.board.records() if ranking.board else [],
+            "lines": profile.lines,
+            "leaderboard": ranking.rows(),
         }
 
     @api.post("/api/compare")
@@ -142,26 +140,34 @@ def make_api(ranker: Ranker, picking: Picking, about: About) -> FastAPI:
 
     @api.post("/api/why")
     def why(asked: WhyRequest) -> dict[str, Any]:
-        """On how many queries a model was read and how many it wins, with a typical win and loss."""
+        """On how many queries a model was read, with a typical win and loss."""
         found = duels(ranked(asked.profile)[0], asked.model)
-        return {"duels": typical(found), "n": len(found), "wins": sum(duel.probability > 0.5 for duel in found)}
-
-    @api.post("/api/sentences")
-    def sentences(asked: SentencesRequest) -> dict[str, Any]:
-        """What each sentence of a response adds to the probability (percent) that this person prefers it."""
-        return {"sentences": sentence_effects(ranker, asked.profile, asked.model, asked.query_id)}
+        return {"duels": typical(found), "n": len(found)}
 
     @api.post("/api/picks")
     def picks(asked: PicksRequest) -> dict[str, Any]:
         """What picks between answers say of criteria and ranking, and the next pair to show."""
         return picking.answer(asked)
 
+    @api.post("/api/picks/csv", response_class=Response)
+    def picked(asked: PicksRequest) -> Response:
+        """Picks as votes: a table of ``query``, ``a``, ``b`` and ``winner``, which ``/api/votes`` reads again."""
+        return _csv(pd.DataFrame(picking.votes(asked), columns=["query", "a", "b", "winner"]), "picks")
+
+    @api.post("/api/votes")
+    def votes(asked: VotesRequest) -> dict[str, Any]:
+        """What one person's votes say of the criteria of the pool."""
+        return picking.proposals(asked)
+
     @api.get("/api/export/csv", response_class=Response)
     def export(profile: Annotated[Profile, Query()]) -> Response:
         """The ranking of a link as a file: ``/api/export/csv?criteria=...&criteria=...``."""
-        table = pd.DataFrame(ranked(profile)[1].records()).astype({"low": float, "high": float})
-        headers = {"Content-Disposition": 'attachment; filename="leaderboard.csv"'}
-        return Response(csv_text(table).encode("utf-8-sig"), media_type="text/csv", headers=headers)  # a mark for Excel
+        ranking, board = ranked(profile)
+        if refusal := why_invalid(ranking):
+            raise ProfileError(refusal)
+        topics = pd.DataFrame([row.topics for row in board.rows]).add_prefix("topic ")
+        signed = "; ".join(f"{line} x {by:g}" for line, by in zip(*profile.signed, strict=True))
+        return _csv(board.frame().join(topics).assign(criteria=signed, judge=about.judge), "leaderboard")
 
     @api.get("/", include_in_schema=False)
     def page() -> Response:
@@ -193,6 +199,11 @@ def published_rows(ranking: PublishedRanking) -> dict[str, Any]:
     best = sorted(ranking.rates.items(), key=lambda item: (-item[1], item[0]))
     ranks = {name: 1 + sum(other > rate for other in ranking.rates.values()) for name, rate in best}
     return {"title": ranking.title, "rows": [{"model": n, "rank": ranks[n], "win_rate": rate} for n, rate in best]}
+
+
+def _csv(table: pd.DataFrame, name: str) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="{name}.csv"'}
+    return Response(csv_text(table).encode("utf-8-sig"), media_type="text/csv", headers=headers)  # a mark for Excel
 
 
 def _mistake(status: int, text: str, headers: Mapping[str, str] | None = None) -> JSONResponse:

@@ -1,7 +1,8 @@
-"""Read what is known of models beside their answers, such as whether weights are open and the price, from a file."""
+"""Read what is known of models beside their answers, such as maker, licence and price, from a file."""
 
 from __future__ import annotations
 
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +17,9 @@ class Facts(BaseModel):
     """What the page shows of a model; ``usd_out`` are US dollars for a million tokens of answers."""
 
     display: str | None = None
+    maker: str | None = None
+    licence: str | None = None
+    released: Annotated[str | None, Field(pattern=r"^\d{4}(-\d{2})?$")] = None
     open_weights: bool | None = None
     usd_out: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
 
@@ -24,11 +28,14 @@ COLUMNS = ("model", *Facts.model_fields)
 
 
 def facts_of(path: str | None, bank: BankConfig) -> dict[str, Facts]:
-    """By model, of the file that settings name, or of ``models.csv`` beside a bank in a folder; none without either.
+    """By model, of the file that settings name, of ``models.csv`` beside a bank in a folder, or of the package.
+
+    The package has AlpacaEval's 30 LLMs, with list prices of the month of their release.
 
     Raises ``ValueError`` for a file that is not there, and with ``file:line: field: why`` for a row.
     """
-    file = Path(path or (f"{bank.path}/models.csv" if bank.name == "folder" and bank.path else ""))
+    known = files("crm.leaderboard.bank").joinpath(f"{bank.name}_models.csv")
+    file = Path(path or (f"{bank.path}/models.csv" if bank.name == "folder" else str(known)))
     if not file.is_file():
         if path:
             raise ValueError(f"facts={path!r}: no such file; give a CSV file with the columns {', '.join(COLUMNS)}")

@@ -7,22 +7,30 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property, lru_cache
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
+from crm.data import table
+from crm.data.recognise import Recognised, recognise
+from crm.data.table import first_rows
+from crm.io.intake import Intake
 from crm.leaderboard.bank.bank import Bank
 from crm.page.profile import Profile, ProfileError
 from crm.page.ranker import Ranker
-from crm.picking.criteria import Contrasts, PoolEntry, contrasts, joined
+from crm.picking.criteria import LEAST_UNIT, Contrasts, PoolEntry, contrasts, joined
 from crm.picking.posterior import weighted_criteria
 from crm.picking.session import Pair, Pick, Session
-from crm.schema import query_of
+from crm.schema import Preference, query_of
 from crm.web import Body
 
 TYPED = 16
 """Sets of typed lines whose contrasts are held: 3 MB each of 30 models on 804 queries."""
+MOST_VOTES = 2000
 NOT = "Not: "
 LARGEST = 2.0
 """What a line counts at most before picks: somebody who matters as much as any may (`crm.picking.posterior`)."""
@@ -52,6 +60,13 @@ class PicksRequest(Body):
     """Of what is drawn; the same for all picks of a person."""
     bank: str = ""
     """As the answer before gave it, so that picks are not read as those of another bank; empty at the first."""
+
+
+class VotesRequest(Body):
+    """Votes of one person."""
+
+    file: str
+    """Text of a file: CSV or JSON Lines with the columns ``query``, ``a``, ``b`` and ``winner``, or an arena's."""
 
 
 class Picking:
@@ -94,6 +109,38 @@ class Picking:
             "leaderboard": _leaderboard(session, part),
         }
 
+    def votes(self, asked: PicksRequest) -> list[tuple[str, str, str, str]]:
+        """The picks as query, both texts, and ``a``, ``b`` or ``tie``. Raises `ProfileError` for what is not there."""
+        part = self.ranker.select(asked.profile)
+        if asked.bank not in ("", self._digest(part, asked.profile)):
+            raise ProfileError("bank: these picks were made on other answers or models; pick again")
+        winners, found = {"left": "a", "right": "b", "same": "tie"}, []
+        for pick in asked.picks:
+            if pick.query >= len(part.queries) or max(pick.left, pick.right) >= len(part.authors):
+                raise ProfileError("picks: one is of an answer that is not there; pick again")
+            query = part.queries[pick.query]
+            texts = (part.responses[part.authors[side]][query.id] for side in (pick.left, pick.right))
+            found.append((query_of(query.prompt), *texts, winners[pick.choice]))
+        return found
+
+    def proposals(self, asked: VotesRequest) -> dict[str, Any]:
+        """Criteria that votes show, and how many of the votes they predict. Raises `ProfileError` for a file."""
+        from crm.picking.from_votes import conversations, session_of  # torch comes with it
+
+        rows = _read_votes(asked.file)
+        talks, score = conversations(rows), self.ranker.scorer.score_texts
+        likes, opposites = (
+            score([getattr(entry, side) for entry in self.pool], talks) for side in ("like", "opposite")
+        )
+        try:
+            session = session_of(rows, likes, opposites)
+        except ValueError as error:
+            raise ProfileError(str(error)) from None
+        agreed, counted = session.agreement(random_only=False)
+        agreement = {"agreed": agreed, "asked": counted}
+        return {"votes": len(session.picks), "unread": len(rows) - len(session.picks),
+                "criteria": _criteria(session, self.pool, ()), "agreement": agreement}  # fmt: skip
+
     def _digest(self, part: Bank, profile: Profile) -> str:
         """Of all that places of picks stand for."""
         ids = [query.id for query in part.queries]
@@ -118,6 +165,26 @@ class Picking:
         signs = np.array([1] * len(likes) + [-1] * len(dislikes), dtype=np.float32)[:, None, None]
         both, kept = joined(contrasts(scores * signs, np.zeros_like(scores)), pool)
         return both, (*own, *(self.pool[place] for place in kept))
+
+
+def _read_votes(text: str) -> list[Preference]:
+    """Raises `ProfileError` that names the row."""
+    own = {"prompt": "query", "response_a": "a", "response_b": "b"}
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / f"votes.{ {'{': 'jsonl', '[': 'json'}.get(text.lstrip()[:1], 'csv') }"
+        file.write_text(text, encoding="utf-8", errors="replace")
+        try:
+            ours = any(set(own.values()) <= set(row) for row in first_rows(file))
+            found = Recognised("table", own) if ours else recognise(str(file))
+            if found.name != "table":
+                raise ValueError(f"read as {found.name}; give a table with the columns query, a, b and winner")
+            reading = Intake(strict=True)
+            rows = list(islice(table.read(file, reading, columns=found.columns, winners=found.winners), MOST_VOTES + 1))
+        except ValueError as error:
+            raise ProfileError(f"file: {error}".replace(f"{folder}/", "")) from None
+    if not 0 < len(rows) <= MOST_VOTES:
+        raise ProfileError(f"file: expected 1 to {MOST_VOTES:,} votes, with query, a, b and winner in each row")
+    return rows
 
 
 def _entry(text: str, liked: bool) -> PoolEntry:
@@ -159,13 +226,18 @@ def _next_pair(session: Session, part: Bank, entries: Sequence[PoolEntry]) -> di
 
 
 def _criteria(session: Session, entries: Sequence[PoolEntry], typed: Sequence[str]) -> list[dict[str, Any]]:
-    """As lines of a profile: what speaks against a typed line is a dislike of its text."""
+    """As lines of a profile, weighted as these: what speaks against a typed line is a dislike of its text."""
     against = {NOT + text: text for text in typed}
+    units = {
+        side: max(unit, LEAST_UNIT)
+        for entry, unit in zip(entries, session.contrasts.units.tolist(), strict=True)
+        for side in (entry.like, entry.opposite)
+    }
     found = []
     for one in weighted_criteria(session.posterior, entries):
-        text = against.get(one.text, one.text)
+        sizes = {name: getattr(one, name) / units[one.text] for name in ("weight", "low", "high")}
         kind = "dislike" if one.text in against else "like"
-        found.append(asdict(one) | {"text": text, "kind": kind})
+        found.append({"text": against.get(one.text, one.text), "kind": kind, **sizes})
     return found
 
 
@@ -184,6 +256,7 @@ def _leaderboard(session: Session, part: Bank) -> list[dict[str, Any]]:
             "win_rate": float(found.mean[place]),
             "low": float(low[place]),
             "high": float(high[place]),
+            "may_be_first": place in found.maybe_first,
         }
         for rank, place in enumerate(np.argsort(-found.mean, kind="stable").tolist(), start=1)
     ]

@@ -53,12 +53,10 @@ class Profile(Body):
     """What counts against an answer, a line each."""
     topics: Lines = ()
     """Of the bank; empty for all."""
-    about: Text = ""
-    """A sentence about what the person does: queries are chosen by similarity to it, instead of by topics."""
     baseline: Text = ""
     """The LLM to compare with; empty for the bank's own."""
     queries: int = Field(0, ge=0, le=100_000)
-    """How many to draw, in turns over topics; 0 for all, or with ``about`` for the 60 most similar."""
+    """How many to draw, in turns over topics; 0 for all."""
     weights: tuple[Weight, ...] = ()
     """How much each line of criteria and then of dislikes counts, above 0 for dislikes too; empty: all the same."""
 
@@ -74,8 +72,6 @@ class Profile(Body):
     def _together(self) -> Profile:
         if len(self.lines) > MAX_LINES:
             raise ValueError(f"criteria: {len(self.lines)} lines of likes and dislikes; at most {MAX_LINES} are read")
-        if self.about and self.topics:
-            raise ValueError("topics: queries are chosen by topics or by what you do, not by both; clear one of them")
         return self
 
     @property

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import expit
-from sklearn.feature_extraction.text import TfidfVectorizer
 
 from crm.leaderboard.bank.bank import Bank, BankQuery, check_topics
 from crm.leaderboard.bank.opening import in_turns
@@ -19,7 +17,8 @@ from crm.leaderboard.outcomes import Outcomes
 from crm.leaderboard.ranking import Leaderboard, compare
 from crm.page.profile import Profile, ProfileError
 from crm.page.scorers import Scorer, WordsScorer
-from crm.schema import Message, query_of, short
+from crm.report.statistics import Floats
+from crm.schema import short
 
 if TYPE_CHECKING:
     from crm.leaderboard.own_words import Understood
@@ -30,11 +29,6 @@ SEED = 1
 """Of the order of queries and of bootstrap intervals, the same for everybody."""
 LEAST_QUERIES = 20
 """With fewer queries, intervals of a win rate are some 40 points wide."""
-SIMILAR = 60
-"""Queries taken where they are chosen by similarity and no number is given."""
-MOST_SENTENCES = 24
-"""That are left out in turn; what comes after them is one more."""
-END = re.compile(r"(?<=[.!?:])\s+(?=\S)|\n+")
 
 
 @dataclass(frozen=True)
@@ -50,11 +44,28 @@ class Ranking:
     """Lines of the profile that say nothing to the judge."""
     advice: str = ""
     """What to do where no line is understood; empty where one is."""
+    shares: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    """(N, M): what each line adds to the mean log-odds of each of ``outcomes.models``."""
 
     @property
     def failed(self) -> int:
         """Comparisons without a verdict: they count as lost, unless nobody could be read on their query."""
         return int(self.outcomes.unread.sum())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row a model, best first: `Leaderboard.records`, with places that agree with ``may_be_first``.
+
+        ``log_odds`` is the mean over questions, and ``shares`` what each line of the profile adds to it.
+        """
+        if self.board is None:
+            return []
+        models, mean = self.outcomes.models, np.nan_to_num(self.board.outcomes.logits).mean(axis=0).tolist()
+        more = {
+            name: {"log_odds": odds, "shares": list(shares)}
+            for name, odds, *shares in zip(models, mean, *self.shares.tolist(), strict=True)
+        }
+        found = [row | more[row["model"]] for row in self.board.records()]
+        return [row | {"rank_low": 1 if row["may_be_first"] else max(2, row["rank_low"])} for row in found]
 
     def logits(self, model: str) -> dict[str, float]:
         """By query id: log-odds that the model's response is preferred to the baseline's, where it was read."""
@@ -68,15 +79,16 @@ class Ranker:
 
     def __init__(self, scorer: Scorer) -> None:
         self.scorer, self.bank = scorer, scorer.bank
+        self._row = {query.id: row for row, query in enumerate(self.bank.queries)}
         self._part = lru_cache(16)(self._select)  # to check all texts of a large bank takes a quarter of a second
 
     def select(self, profile: Profile) -> Bank:
-        """The part of the bank that ``profile`` asks about, queries in turns over topics or the most similar first.
+        """The part of the bank that ``profile`` asks about, queries in turns over topics.
 
         Raises `ProfileError` for topics or models that the bank does not have.
         """
         baseline = profile.baseline or self.bank.baseline
-        return self._part(baseline, profile.topics, profile.about, profile.queries)
+        return self._part(baseline, profile.topics, profile.queries)
 
     def rank(self, profile: Profile) -> Ranking:
         """The ranking. Raises `ProfileError` for what the bank does not have or the judge cannot read."""
@@ -87,15 +99,26 @@ class Ranker:
         except ValueError as error:
             raise ProfileError(str(error)) from None
         board = Leaderboard(outcomes) if outcomes.readable.any() else None
-        nothing = len(lost) == len(lines) and (lines or self.scorer.example)
+        nothing = len(lost) == len(lines)
         read = self.scorer.understood(*profile.signed) if isinstance(self.scorer, WordsScorer) and lines else ()
-        return Ranking(part, outcomes, board, tuple(read), lost, self.scorer.advice(lines) if nothing else "")
+        advice = self.scorer.advice(lines) if nothing else ""
+        return Ranking(part, outcomes, board, tuple(read), lost, advice, self._shares(profile, board))
 
-    def _select(self, baseline: str, topics: tuple[str, ...], about: str, number: int) -> Bank:
+    def _shares(self, profile: Profile, board: Leaderboard | None) -> Floats:
+        """(N, M): mean log-odds against the baseline by each line alone, over the queries of ``board``."""
+        if not profile.lines or board is None:
+            return np.empty((0, 0))
+        lines, weights = profile.signed
+        rows, columns = [self._row[query] for query in board.outcomes.queries], board.outcomes.models
+        places = np.ix_(range(len(lines)), rows, [self.bank.authors.index(name) for name in columns])
+        own = self.scorer.scores(lines)[places].astype(np.float64)
+        return np.asarray(np.nan_to_num(own - own[..., -1:]).mean(axis=1) * np.array(weights)[:, None])
+
+    def _select(self, baseline: str, topics: tuple[str, ...], number: int) -> Bank:
         if baseline not in self.bank.responses:
             raise ProfileError(f"baseline: {baseline!r} is not in the bank; there are {', '.join(self.bank.authors)}")
-        queries = self._similar(about) if about else in_turns(self._on_topics(topics), SEED, "reading order")
-        kept = queries[: number or (SIMILAR if about else len(queries))]
+        queries = in_turns(self._on_topics(topics), SEED, "reading order")
+        kept = queries[: number or len(queries)]
         responses = {
             name: {query.id: self.bank.responses[name][query.id] for query in kept} for name in self.bank.authors
         }
@@ -107,21 +130,6 @@ class Ranker:
         except ValueError as error:
             raise ProfileError(str(error)) from None
         return [query for query in self.bank.queries if query.topic in wanted]
-
-    def _similar(self, about: str) -> list[BankQuery]:
-        """Queries that share words with a sentence, the nearest first."""
-        words, vectors = self._words
-        near = np.asarray((vectors @ words.transform([about]).T).toarray())[:, 0]
-        found = [self.bank.queries[place] for place in np.argsort(-near, kind="stable") if near[place] > 0]
-        if not found:
-            raise ProfileError(f"about: no query of the bank shares a word with {about!r}; say it in other words")
-        return found
-
-    @cached_property
-    def _words(self) -> tuple[TfidfVectorizer, Any]:
-        """The vectorizer, and a row a query."""
-        words = TfidfVectorizer(sublinear_tf=True, stop_words="english")
-        return words, words.fit_transform([query_of(query.prompt) for query in self.bank.queries])
 
 
 def why_invalid(ranking: Ranking) -> str:
@@ -178,38 +186,6 @@ def typical(found: Sequence[Duel]) -> list[Duel]:
     wins = [duel for duel in found if duel.probability > 0.5]
     losses = [duel for duel in found if duel.probability < 0.5]
     return [group[len(group) // 2] for group in (wins, losses) if group] or list(found[:1])
-
-
-def sentence_effects(ranker: Ranker, profile: Profile, model: str, query_id: str) -> list[dict[str, Any]]:
-    """Sentences of ``model``'s response with their effects on its probability, by leaving out each in turn.
-
-    Raises `ProfileError` for a model or a query that the profile's part of the bank does not have.
-    """
-    part = ranker.select(profile)
-    query = next((query for query in part.queries if query.id == query_id), None)
-    if query is None:
-        raise ProfileError(f"query_id: {short(query_id)} is not among the {len(part.queries)} that were asked for")
-    _check_compared(part, model)
-    response = part.responses[model][query.id]
-    sentences = split(response)
-    without = [" ".join(sentences[:at] + sentences[at + 1 :]) for at in range(len(sentences))]
-    texts = [
-        (query.prompt, (Message("assistant", text),))
-        for text in (part.responses[part.baseline][query.id], response, *without)
-    ]
-    base, *scores = ranker.scorer.of_texts(*profile.signed, texts)
-    full, *others = (float(expit(score - base)) for score in scores)
-    if math.isnan(full):
-        raise ProfileError(f"query_id: the judge could not read this response of {model!r}")
-    return [
-        {"text": text, "points": 0.0 if math.isnan(chance) else 100 * (full - chance)}
-        for text, chance in zip(sentences, others, strict=True)
-    ]
-
-
-def split(text: str) -> list[str]:
-    """At most `MOST_SENTENCES`, and the rest."""
-    return [part for part in END.split(text, maxsplit=MOST_SENTENCES) if part.strip()]
 
 
 def change(first: Leaderboard, second: Leaderboard) -> dict[str, Any]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import shlex
-import threading
 from pathlib import Path
 
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from crm import __version__
 from crm.criteria.counting import MEASURES
@@ -25,7 +24,9 @@ from crm.web import BodyLimit, KnownHosts, bound, serve
 
 log = logging.getLogger(__name__)
 MAX_BODY = 64 * 1024
-"""Bytes of a request."""
+"""Bytes of a request, but for votes."""
+MAX_VOTES = 4 * 1024 * 1024
+"""Bytes of a request with a file of votes."""
 GRACE_S = 3
 """Seconds that requests have to end when the server is stopped."""
 SIMULATED = "These models, questions and answers are simulated: the names stand for no real model."
@@ -84,15 +85,22 @@ def make_app(ranker: Ranker, judge: str, config: AppConfig) -> ASGIApp:
     simulated = config.bank.name == "simulated"
     pool = read_pool(Path(config.pool)) if config.pool is not None else read_pool(SIMULATED_POOL if simulated else None)
     published = published_ranking(config.bank, ranker.bank.authors)
-    known = {name: Facts(display=display) for name, display in published.display.items()} if published else {}
+    facts = facts_of(config.facts, config.bank)
+    for name, display in published.display.items() if published else ():
+        facts[name] = facts.get(name, Facts()).model_copy(update={"display": display})
     about = About(
         judge=judge,
         version=f"{__version__} {commit()}",
-        facts=known | facts_of(config.facts, config.bank),
+        facts=facts,
         published=published,
         simulated=" ".join([SIMULATED] * simulated + [ORACLE] * (config.judge.name == "oracle")),
     )
-    limited = BodyLimit(make_api(ranker, Picking(ranker, pool), about), MAX_BODY)
+    api = make_api(ranker, Picking(ranker, pool), about)
+    usual, votes = BodyLimit(api, MAX_BODY), BodyLimit(api, MAX_VOTES)
+
+    async def limited(scope: Scope, receive: Receive, send: Send) -> None:
+        await (votes if scope.get("path", "").endswith("/api/votes") else usual)(scope, receive, send)
+
     return KnownHosts(limited, listening=config.host, hosts=config.hosts)
 
 
@@ -101,7 +109,5 @@ def run_app(config: AppConfig) -> None:
     listening = bound(config.host, config.port)
     ranker, judge = make_ranker(config)
     app = make_app(ranker, judge, config)
-    usual = ["x " * words for words in range(1, 7)]  # the first visitors need not wait for the random letters
-    threading.Thread(target=ranker.scorer.not_understood, args=(usual,), daemon=True).start()
     log.info("bank %s, judge %s: http://%s:%d", ranker.bank.name, judge, config.host, config.port)
     serve(app, listening, grace_s=GRACE_S)

@@ -1,23 +1,22 @@
 """Scorers of a bank that are arithmetic: its criteria matrix, an index of a late head, or the simulation's own truth.
 
-``example`` is a criterion to start from; empty where a ranking without criteria means something. Letters: N criteria,
-Q queries, M models.
+``sees`` says what of a response counts; ``examples`` are lines to start from. Letters: N criteria, Q queries, M models,
+T texts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crm.criteria.counting import MEASURES, Text
 from crm.data.simulation.arena import RATIONALITY
 from crm.data.simulation.lexicon import HELD_OUT_AXES, TRAIN_AXES, levels_of, nearest_wording, pole_of
-from crm.io.words import count_words
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.outcomes import BankNumbers, Outcomes
-from crm.report.statistics import Floats
 from crm.schema import short
 
 if TYPE_CHECKING:  # torch takes seconds to import, and the oracle does without it
@@ -25,33 +24,38 @@ if TYPE_CHECKING:  # torch takes seconds to import, and the oracle does without 
     from crm.leaderboard.own_words import OwnWords, Understood
     from crm.model.late_reading import Conversation
 
-NONSENSE = 24
-"""Lines of random letters that a line is compared with."""
-SHARE = 0.9
-"""Of them that a line has to be further away than."""
-MOST_WORDS = 12
 AXES = (*TRAIN_AXES, *HELD_OUT_AXES)
 UNKNOWN = np.full(len(AXES), np.nan, dtype=np.float32)
 
 
-Presets = Sequence[tuple[str, Sequence[str]]]
-"""Names of people and what they like, for the page to start from; none where the page's own do."""
+TAUGHT = (
+    "Prefers concise answers",
+    "Wants concrete examples",
+    "Prefers bulleted lists",
+    "Prefers flowing prose",
+    "Prefers evidence and data",
+)
+"""Sentences of the simulation, which its judges were taught."""
 
 
 class WordsScorer:
     """What is read in somebody's own words, on the columns of the bank's criteria matrix."""
 
-    example = "short answers, no bullet points"
-    presets: Presets = (
-        ("In a hurry", ("Short answers", "Replies without preamble")),
-        ("Student", ("Detailed answers", "Concrete examples", "Simple words")),
-        ("Analyst", ("Numbers and figures", "Bullet points")),
-        ("Writer", ("Flowing prose instead of lists", "No headings, no bold type")),
-        ("Careful", ("Cautious statements", "Names its sources")),
+    sees = "Your ranking counts form and style in the answers (length, lists, hedges, figures …), not truth or skill."
+    examples = (
+        "short answers, no bullet points",
+        "step by step, with examples",
+        "simple words, short sentences",
+        "numbers and sources",
+        "polite, like a friend",
     )
 
     def __init__(self, words: OwnWords) -> None:
+        from crm.leaderboard.own_words import pool  # torch comes with it
+
         self.words, self.bank = words, words.bank
+        scored = [entry for name, entry in pool().items() if name in MEASURES or name in words.matrix.columns]
+        self._scored = {entry[side] for entry in scored for side in ("more", "less")}
 
     def scores(self, criteria: Sequence[str]) -> Scores:
         """(N, Q, M) float32, each line alone; 0 for one of which nothing counts."""
@@ -66,14 +70,22 @@ class WordsScorer:
             return self.words.numbers.outcomes(nothing, part)
         return self.words.outcomes(criteria, weights, part)
 
-    def of_texts(self, criteria: Sequence[str], weights: Sequence[float], texts: Sequence[Conversation]) -> list[float]:
-        """A score for each of ``texts``, in log-odds; NaN for one that is too short, or scored by a reader alone."""
-        wanted = self.words.weights(criteria, weights)
-        return [self.words.of_text(wanted, "\n".join(turn.content for turn in response)) for _, response in texts]
+    def score_texts(self, criteria: Sequence[str], texts: Sequence[Conversation]) -> Scores:
+        """(N, T) of other texts, each line alone; NaN for a text that is too short to say."""
+        from crm.judges.traits_judge import CLEAR
 
-    def understood(self, lines: Sequence[str], weights: Sequence[float]) -> list[Understood]:
-        """What every line is read as."""
-        return self.words.understood(lines, weights)
+        wanted = [self.words.weights([line]) for line in criteria]
+        names = [name for name in MEASURES if any(name in each for each in wanted)]
+        read = (Text("\n".join(turn.content for turn in response)) for _, response in texts)
+        cells = np.array([[MEASURES[name](text) / MEASURES[name].clear for name in names] for text in read])
+        weights = np.array([[each.get(name, 0.0) for name in names] for each in wanted])
+        return np.asarray(CLEAR * weights @ cells.T, np.float32)
+
+    def understood(self, lines: Sequence[str], weights: Sequence[float] = ()) -> list[Understood]:
+        """What every line is read as; ``nearest`` are other meanings that this bank is scored on."""
+        found = self.words.understood(lines, weights)
+        others = [tuple(near for near in each.nearest if near in self._scored - {each.meaning}) for each in found]
+        return [replace(each, nearest=nearest) for each, nearest in zip(found, others, strict=True)]
 
     def not_understood(self, lines: Sequence[str]) -> tuple[str, ...]:
         """Lines of which nothing counts."""
@@ -82,72 +94,33 @@ class WordsScorer:
     def advice(self, lines: Sequence[str]) -> str:
         """Why nothing of ``lines`` counts."""
         if not lines:
-            return f"Say what you care about in an answer, such as “{self.example}”."
-        found = [each for each in self.words.understood(lines) if each.why]
+            return f"Say what you care about in an answer, such as “{self.examples[0]}”."
+        found = [each for each in self.understood(lines) if each.why]
         near = " or ".join(f"“{meaning}”" for meaning in found[0].nearest[:3])
-        return f"{short(found[0].clause)}: {found[0].why}. Did you mean {near}?"
+        return f"{short(found[0].clause)}: {found[0].why}." + (f" Did you mean {near}?" if near else "")
 
 
 class IndexScorer:
-    """A late head's index of a bank.
+    """A late head's index of a bank. It ranks by any words, whether the head was taught such words or not."""
 
-    A line is not understood where it moves scores no further from those of random letters, in as many words, than
-    `SHARE` of such lines are from each other.
-    """
-
-    example = ""
-    presets: Presets = ()
+    sees = "A trained checkpoint scores the answers; it follows sentences like those of its training best."
+    examples = TAUGHT
 
     def __init__(self, indexed: IndexedBank) -> None:
         self.indexed, self.bank = indexed, indexed.bank
         self.scores, self.outcomes = indexed.scores, indexed.outcomes
-        self._of_nonsense = cache(self._read_nonsense)
 
-    def of_texts(self, criteria: Sequence[str], weights: Sequence[float], texts: Sequence[Conversation]) -> list[float]:
-        """A score for each of ``texts``, which are read now."""
-        found: list[float] = (self.indexed.reader.responses(texts) @ self.indexed.user(criteria, weights)).tolist()
-        return found
+    def score_texts(self, criteria: Sequence[str], texts: Sequence[Conversation]) -> Scores:
+        """(N, T) of other texts, which are read now."""
+        return (self.indexed.vectors(criteria) @ self.indexed.reader.responses(texts).T).numpy()
 
     def not_understood(self, lines: Sequence[str]) -> tuple[str, ...]:
-        """Those of ``lines`` that the judge does not react to; one that is too long is an error elsewhere."""
-        lost = []
-        for line, scores in zip(lines, self._centred(lines) if lines else (), strict=True):
-            middle, far = self._of_nonsense(min(count_words(line), MOST_WORDS))
-            if not np.isnan(scores).all() and size(scores - middle) <= far:
-                lost.append(line)
-        return tuple(lost)
+        """Nobody knows."""
+        return ()
 
     def advice(self, lines: Sequence[str]) -> str:
-        """What to do where none of ``lines`` is understood."""
-        return (
-            "The judge does not react to these words: they rank the models as random letters do. Say it in other words."
-        )
-
-    def _read_nonsense(self, words: int) -> tuple[Floats, float]:
-        """Mean scores (Q, M) of random letters, and how far from the mean of the others `SHARE` of them are at most."""
-        scores = self._centred(nonsense(words))
-        middle = scores.mean(axis=0)
-        away = (scores - middle) * NONSENSE / (NONSENSE - 1)
-        return middle, float(np.quantile([size(row) for row in away], SHARE))
-
-    def _centred(self, lines: Sequence[str]) -> Floats:
-        """(N, Q, M) scores less each query's mean over models, which moves no ranking."""
-        scores = self.scores(lines).astype(np.float64)
-        known = np.isfinite(scores)
-        means = np.where(known, scores, 0).sum(axis=2, keepdims=True) / np.maximum(known.sum(axis=2, keepdims=True), 1)
-        return np.asarray(scores - means)
-
-
-def nonsense(words: int) -> list[str]:
-    """`NONSENSE` lines of so many words of 3 to 8 random letters."""
-    rng = np.random.default_rng([1, words])
-    letters = tuple("abcdefghijklmnopqrstuvwxyz")
-    return [" ".join("".join(rng.choice(letters, rng.integers(3, 9))) for _ in range(words)) for _ in range(NONSENSE)]
-
-
-def size(scores: Floats) -> float:
-    """Root mean square of scores that could be read."""
-    return float(np.sqrt(np.nanmean(scores**2)))
+        """What to do without lines: what most people prefer was not taught."""
+        return f"Say what you care about in an answer, such as “{self.examples[0]}”."
 
 
 class OracleScorer:
@@ -157,8 +130,8 @@ class OracleScorer:
     without criteria. Raises ``ValueError`` for a bank with texts that the simulation did not write.
     """
 
-    example = "Prefers concise answers"
-    presets: Presets = ()
+    sees = "The judge is the simulation's own truth, and knows the simulation's sentences only."
+    examples = TAUGHT
 
     def __init__(self, bank: Bank) -> None:
         self.bank, self._numbers = bank, BankNumbers(bank)
@@ -179,11 +152,10 @@ class OracleScorer:
         """Of ``part`` under the weighted sum of what is understood; unread throughout where nothing is."""
         return self._numbers.outcomes(self._levels @ _sum(criteria, weights), part)
 
-    def of_texts(self, criteria: Sequence[str], weights: Sequence[float], texts: Sequence[Conversation]) -> list[float]:
-        """A score for each of ``texts``; NaN for what the simulation did not write."""
+    def score_texts(self, criteria: Sequence[str], texts: Sequence[Conversation]) -> Scores:
+        """(N, T) of other texts; NaN for what the simulation did not write."""
         levels = np.stack([_levels("\n".join(turn.content for turn in response)) for _, response in texts])
-        found: list[float] = (levels @ _sum(criteria, weights)).tolist()
-        return found
+        return np.stack([_taste(line) for line in criteria]) @ levels.T
 
     def not_understood(self, lines: Sequence[str]) -> tuple[str, ...]:
         """Lines that are no wording of the simulation, with or without a leading "Prefers"."""
@@ -192,7 +164,7 @@ class OracleScorer:
     def advice(self, lines: Sequence[str]) -> str:
         """A sentence to try: the known one that is most like the first of ``lines``."""
         if not lines:
-            return f"Add something that you like, such as “{self.example}”: over all tastes, no model is ahead."
+            return f"Add something that you like, such as “{self.examples[0]}”: over all tastes, no model is ahead."
         near = nearest_wording(lines[0])
         return f"{short(lines[0])} is not understood: this judge knows the simulation's sentences only. Try “{near}”."
 

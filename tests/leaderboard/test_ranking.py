@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from crm.leaderboard.outcomes import Outcomes
-from crm.leaderboard.ranking import Leaderboard, bradley_terry, compare, elo, paired_p
+from crm.leaderboard.ranking import Leaderboard, bradley_terry, compare, elo, may_be_first, paired_p
 from tests.boards import outcomes
 
 
 def views(board: Leaderboard) -> dict[str, pd.DataFrame]:
     """Its tables by model."""
-    tables = {"frame": board.frame(), "records": pd.DataFrame(board.records()), "bradley_terry": board.bradley_terry()}
+    records = pd.DataFrame([row | row["topics"] for row in board.records()])
+    tables = {"frame": board.frame(), "records": records, "bradley_terry": board.bradley_terry()}
     return {name: table.set_index("model") for name, table in tables.items()}
 
 
@@ -152,17 +153,37 @@ def test_tau_against_true_win_rates() -> None:
 
 
 def test_records_hold_what_the_tables_hold() -> None:
-    """And a topic that is called as a column is not lost."""
+    """And a topic that is called as a column."""
     logits, topics = noisy({"x": 1.0, "y": 0.2, "z": -1.0}), ("rank", "B") * 30
     board = Leaderboard(outcomes(logits, topics=topics, words=14 + np.arange(60) % 13))
     found = {record["model"]: record for record in board.records()}
     frame = board.frame().set_index("model")
     for name, record in found.items():
-        for column in ("rank", "rank_low", "win_rate", "n", "unread", "mean_words", "tied_with"):
+        for column in ("rank", "rank_low", "win_rate", "n", "unread", "mean_words"):
             assert record[column] == frame.loc[name, column], (name, column)
-        assert record["rank_high"] == record["rank_low"] + len([tie for tie in record["tied_with"].split(", ") if tie])
+        assert ", ".join(record["tied_with"]) == frame.loc[name, "tied_with"]
+        assert record["rank_high"] == record["rank_low"] + len(record["tied_with"])
         assert (record["low"] is None) == math.isnan(frame.loc[name, "low"])
-        assert record["B"] == pytest.approx(board.wins[name].to_numpy()[1::2].mean()) and "topic rank" in record
+        assert record["topics"]["B"] == pytest.approx(board.wins[name].to_numpy()[1::2].mean())
+        assert set(record["topics"]) == {"rank", "B"}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_who_may_be_first_by_scipys_paired_test(seed: int) -> None:
+    """Fewer than those whom no pair of all tells from the first, and the best among them."""
+    strengths = {f"m{n:02}": 1.0 - 0.12 * n for n in range(12)}
+    board = Leaderboard(bank(strengths, queries=80, seed=seed))
+    wins, others = board.wins, len(strengths)
+    for row in board.records():
+        p = [stats.ttest_rel(wins[name], wins[row["model"]], alternative="greater").pvalue for name in wins]
+        least = min(value for value in p if not math.isnan(value))
+        assert row["may_be_first"] == (least * others >= 0.05), row["model"]
+    first = [row["model"] for row in board.records() if row["may_be_first"]]
+    assert "m00" in first and len(first) <= sum(row.rank_low == 1 for row in board.rows)
+
+
+def test_two_that_are_the_same_may_both_be_first() -> None:
+    assert may_be_first(np.full((30, 2), 0.5)).all() and may_be_first(np.eye(3)[[0, 1, 2]]).all()
 
 
 @pytest.mark.parametrize("scored", [False, True], ids=["logits alone", "with scores"])

@@ -43,8 +43,8 @@ def small_bank(queries: int = 8) -> Bank:
 class WordScorer:
     """Prefers long responses, or short ones where a criterion says so; a response that says "huge" cannot be read."""
 
-    example = ""
-    presets = ()
+    sees = "words"
+    examples = ("concise",)
 
     def __init__(self, bank: Bank) -> None:
         self.bank = bank
@@ -56,8 +56,8 @@ class WordScorer:
     def outcomes(self, criteria: Sequence[str], weights: Sequence[float], part: Bank) -> Outcomes:
         return BankNumbers(self.bank).outcomes(np.tensordot(np.array(weights), self.scores(criteria), 1), part)
 
-    def of_texts(self, criteria: Sequence[str], weights: Sequence[float], texts: Sequence[Any]) -> list[float]:
-        return [_words(answer[-1].content, criteria) for _, answer in texts]
+    def score_texts(self, criteria: Sequence[str], texts: Sequence[Any]) -> Any:
+        return np.array([[_words(answer[-1].content, (line,)) for _, answer in texts] for line in criteria])
 
     def not_understood(self, lines: Sequence[str]) -> tuple[str, ...]:
         return ()
@@ -149,7 +149,7 @@ def complete(page: Any) -> None:
 def add(page: Any, *lines: str) -> None:
     """Type likes and dislikes, with Enter after each, and wait for the ranking."""
     for text in lines:
-        page.get_by_label("Add a like or dislike").fill(text)
+        page.get_by_label("What you prefer in an answer").fill(text)
         page.keyboard.press("Enter")
     complete(page)
 

@@ -1,7 +1,4 @@
-"""A reader of the kind that an index needs, without a model: it counts what responses have and knows a dozen words.
-
-Whatever it does not know it reacts to as little as to random letters.
-"""
+"""A reader of the kind that an index needs, without a model: it counts what responses have and knows a dozen words."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from crm.page.api import FILES
 from crm.page.facts import Facts, facts_of
 from crm.page.profile import MAX_CHARACTERS, Profile
 from crm.page.ranker import Ranker
-from crm.page.run import MAX_BODY, make_app
+from crm.page.run import MAX_BODY, MAX_VOTES, make_app
 from crm.page.scorers import OracleScorer
 from crm.schema import GENERIC_CRITERION
 from tests.page.conftest import client_of, small_bank
@@ -55,10 +55,9 @@ def test_routes_answer_what_the_ranker_says(ranker: Ranker, http: TestClient) ->
     found = http.post("/api/compare", json={"first": first, "second": second}).json()
     assert found["tau"] == pytest.approx(-1.0) and found["models"][0]["model"] == "brief"
     why = http.post("/api/why", json={"profile": second, "model": "brief"}).json()
-    assert (why["n"], why["wins"]) == (15, 15) and [duel["response"] for duel in why["duels"]] == ["brief"]
-    one = http.post("/api/sentences", json={"profile": second, "model": "brief", "query_id": "q0"}).json()
-    assert [row["text"] for row in one["sentences"]] == ["brief"]
-    assert ranking["refusal"].startswith("Only 15 questions") and ranking["leaderboard"][0]["T"] > 0.5
+    assert why["n"] == 15 and [duel["response"] for duel in why["duels"]] == ["brief"]
+    assert ranking["refusal"].startswith("Only 15 questions") and ranking["leaderboard"][0]["topics"]["T"] > 0.5
+    assert ranking["lines"] == ["concise"] and ranking["leaderboard"][0]["shares"] == pytest.approx([1.0])
     assert http.get("/api/health").json() == {"status": "ok"}
     answer = http.post("/api/why", json={"profile": second, "model": "gpt"})
     assert "'gpt' is not compared with 'base' here; there are brief, middle" in answer.json()["error"]
@@ -79,10 +78,10 @@ def test_examples_run(address: str, capsys: pytest.CaptureFixture[str], tmp_path
 def test_every_route_is_described(http: TestClient) -> None:
     document = http.get("/openapi.json").json()
     posts = {path for path, route in document["paths"].items() if "post" in route}
-    assert posts == {f"/api/{name}" for name in ("rank", "compare", "why", "sentences", "picks")}
+    assert posts == {f"/api/{name}" for name in ("rank", "compare", "why", "picks", "picks/csv", "votes")}
     assert all(route["description"] for routes in document["paths"].values() for route in routes.values())
     fields = document["components"]["schemas"]["Profile"]["properties"]
-    assert set(fields) == {"criteria", "dislikes", "topics", "about", "baseline", "queries", "weights"}
+    assert set(fields) == {"criteria", "dislikes", "topics", "baseline", "queries", "weights"}
     assert all(field["description"] for field in fields.values())
     wrong = document["paths"]["/api/rank"]["post"]["responses"]["422"]["content"]["application/json"]["schema"]
     assert wrong == {"$ref": "#/components/schemas/Mistake"}, "as it is answered"
@@ -136,7 +135,6 @@ def test_what_the_judge_reads() -> None:
         ),
         ({"criteria": [str(n) for n in range(15)], "dislikes": [str(n) for n in range(6)]}, "21 lines .* at most 20"),
         ({"criteria": [1]}, r"criteria\[0\]: expected a valid string, got 1"),
-        ({"about": "x", "topics": ["y"]}, "not by both"),
         ({"queries": -1}, "queries: expected greater than or equal to 0, got -1"),
         ({"criteria": ["x"], "weights": [1, 2]}, "weights: expected one for each of the 1 lines"),
         ({"criteria": ["x"], "weights": [0]}, r"weights\[0\]: expected greater than or equal to 0.01, got 0"),
@@ -175,13 +173,18 @@ def test_headers_and_the_body_limit(ranker: Ranker, tmp_path: Path) -> None:
         assert headers["x-content-type-options"] == "nosniff" and headers["x-frame-options"] == "DENY"
     too_large = client.post("/api/rank", content=b"x" * (MAX_BODY + 1), headers=JSON)
     assert too_large.status_code == 413 and "65,536 bytes" in too_large.json()["error"]
+    for size, status in ((MAX_BODY + 1, 422), (MAX_VOTES + 1, 413)):
+        assert client.post("/api/votes", content=b"x" * size, headers=JSON).status_code == status
+    packed = client.get("/static/main.js", headers={"Accept-Encoding": "gzip"})
+    assert packed.headers["content-encoding"] == "gzip" and "import" in packed.text
 
 
 HOSTILE = "=cmd|' /C calc'!A0<script>alert(1)</script>"
 
 
-def test_files_hold_the_table(make_ranker: Any, bank: Any) -> None:
+def test_files_hold_the_table(make_ranker: Any) -> None:
     """And no cell that a spreadsheet would compute: of names, of topics, after a line break."""
+    bank = small_bank(30)
     texts = {{"wordy": HOSTILE, "brief": "gpt\r=1+1"}.get(name, name): text for name, text in bank.responses.items()}
     queries = tuple(replace(query, topic='=HYPERLINK("http://x")') for query in bank.queries)
     http = client_of(make_ranker(replace(bank, responses=texts, queries=queries)))
@@ -192,7 +195,9 @@ def test_files_hold_the_table(make_ranker: Any, bank: Any) -> None:
     assert table["win_rate"].tolist() == pytest.approx([row["win_rate"] for row in board])
     cells = [cell for row in csv.reader(io.StringIO(answer.text)) for cell in row]
     assert not [cell for cell in cells if cell.lstrip().startswith(("=", "@"))] and "\r" not in "".join(cells)
-    link = {"criteria": ["long", "a,b"], "dislikes": ["concise"], "weights": [2.0, 1.0, 0.5], "queries": 3}
+    assert set(table["criteria"]) == {"long x 1"} and set(table["judge"]) == {"words"}
+    assert http.get("/api/export/csv?criteria=long&queries=3").json()["error"].startswith("Only 3 questions")
+    link = {"criteria": ["long", "a,b"], "dislikes": ["concise"], "weights": [2.0, 1.0, 0.5], "queries": 20}
     table = pd.read_csv(io.BytesIO(http.get("/api/export/csv", params=link).content))
     board = http.post("/api/rank", json=link).json()["leaderboard"]
     assert table["win_rate"].tolist() == pytest.approx([row["win_rate"] for row in board]), "a link is the same profile"
@@ -204,8 +209,10 @@ def write(folder: Path, text: str) -> BankConfig:
 
 
 def test_facts_beside_a_bank(ranker: Ranker, tmp_path: Path) -> None:
-    bank = write(tmp_path, "\ufeffmodel,display,open_weights,usd_out\nbrief,Brief 2,yes,0.4\nwordy,,,\n")
-    known = Facts(display="Brief 2", open_weights=True, usd_out=0.4)
+    bank = write(
+        tmp_path, "\ufeffmodel,display,open_weights,usd_out,released\nbrief,Brief 2,yes,0.4,2026-01\nwordy,,,,\n"
+    )
+    known = Facts(display="Brief 2", open_weights=True, usd_out=0.4, released="2026-01")
     assert facts_of(None, bank) == {"brief": known, "wordy": Facts()}
     assert facts_of(str(tmp_path / "models.csv"), BankConfig()) == facts_of(None, bank)
     assert facts_of(None, BankConfig(name="folder", path=str(tmp_path / "none"))) == {} == facts_of(None, BankConfig())
@@ -215,6 +222,16 @@ def test_facts_beside_a_bank(ranker: Ranker, tmp_path: Path) -> None:
     assert shown["brief"]["usd_out"] == 0.4 and shown["wordy"]["open_weights"] is None
 
 
+def test_facts_of_the_public_bank() -> None:
+    """Of all 30 LLMs; prices of closed ones alone."""
+    known = facts_of(None, BankConfig(name="alpacaeval"))
+    assert len(known) == 30 and all(
+        each.maker and each.released and each.open_weights is not None for each in known.values()
+    )
+    assert {each.licence for each in known.values() if not each.open_weights} == {"proprietary"}
+    assert not [name for name, each in known.items() if each.open_weights and each.usd_out]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -222,6 +239,7 @@ def test_facts_beside_a_bank(ranker: Ranker, tmp_path: Path) -> None:
         ("display\nx\n", r"models.csv:2: model: missing"),
         ("model,usd_out\nx,cheap\n", r"models.csv:2: usd_out: expected a valid number.* got 'cheap'"),
         ("model,usd_out\nx,inf\n", r"usd_out: expected a finite number, got 'inf'"),
+        ("model,released\nx,May 2024\n", r"models.csv:2: released: string should match pattern"),
         ("model,usd_out\nx,1\nx,2\n", r"models.csv:3: model: 'x' is in an earlier row too"),
     ],
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from scipy.stats import kendalltau
 
+from crm.page.picks import MOST_VOTES
 from crm.page.profile import Profile
 from crm.page.ranker import Ranker
 from crm.picking.criteria import contrasts, read_pool
@@ -83,8 +88,11 @@ def test_it_is_the_session_of_the_whole_bank(http: TestClient, indexed: Ranker) 
     )
     baseline = indexed.bank.authors.index(indexed.bank.baseline)
     session = Session(seen, baseline, (0.0,) * len(POOL), own, 5)
+    units = dict(
+        zip([side for entry in POOL for side in (entry.like, entry.opposite)], seen.units.repeat(2), strict=True)
+    )
     assert [one["weight"] for one in reply["criteria"]] == pytest.approx(
-        [one.weight for one in weighted_criteria(session.posterior, POOL)]
+        [one.weight / units[one.text] for one in weighted_criteria(session.posterior, POOL)]
     )
     rates = {row["model"]: row["win_rate"] for row in reply["leaderboard"]}
     assert [rates[name] for name in indexed.bank.authors] == pytest.approx(session.ranking.mean.tolist())
@@ -94,7 +102,7 @@ def test_it_is_the_session_of_the_whole_bank(http: TestClient, indexed: Ranker) 
     assert reply["next"]["left_text"] == indexed.bank.responses[indexed.bank.authors[pair.left]][query.id]
 
 
-def test_what_was_typed_counts_before_any_pick(http: TestClient) -> None:
+def test_what_was_typed_counts_before_any_pick(http: TestClient, indexed: Ranker) -> None:
     """A dislike of short answers ranks as a like of long ones; nothing is settled by that alone."""
     liked, disliked = (ask(http, [], {kind: ["Short answers"]}) for kind in ("criteria", "dislikes"))
     orders = [[row["model"] for row in reply["leaderboard"]] for reply in (liked, disliked)]
@@ -103,7 +111,57 @@ def test_what_was_typed_counts_before_any_pick(http: TestClient) -> None:
         assert [(one["text"], one["kind"]) for one in reply["criteria"]] == [("Short answers", kind)]
         assert not reply["ended"] and not reply["decided"]
     weighed = ask(http, [], {"criteria": ["Short answers", "Concrete examples"], "weights": [2.0, 0.5]})
-    assert [one["weight"] for one in weighed["criteria"]] == pytest.approx([3.0, 0.75])
+    units = contrasts(indexed.scorer.scores(["Short answers", "Concrete examples"]), np.zeros((2, 48, 13))).units
+    assert [one["weight"] for one in weighed["criteria"]] == pytest.approx([3.0, 0.75] / units, rel=1e-5)
+
+
+def test_the_chips_of_picks_rank_as_the_picks(http: TestClient) -> None:
+    """So that a change of a chip, which drops the picks, changes nothing else."""
+    _, reply = course(http)
+    profile = {
+        "criteria": [one["text"] for one in reply["criteria"]],
+        "weights": [one["weight"] for one in reply["criteria"]],
+    }
+    rates = {row["model"]: row["win_rate"] for row in http.post("/api/rank", json=profile).json()["leaderboard"]}
+    by_picks = {row["model"]: row["win_rate"] for row in reply["leaderboard"]}
+    assert kendalltau([rates[name] for name in by_picks], list(by_picks.values())).statistic > 0.8
+
+
+def test_picks_come_back_as_votes(http: TestClient) -> None:
+    """What is downloaded is read again, and shows the same."""
+    picks, reply = course(http)
+    file = http.post("/api/picks/csv", json={"profile": {}, "picks": picks, "seed": 5, "bank": reply["bank"]})
+    rows = list(csv.DictReader(io.StringIO(file.content.decode("utf-8-sig"))))
+    assert len(rows) == len(picks) and set(rows[0]) == {"query", "a", "b", "winner"}
+    for row in rows:
+        gap = len(row["b"].split()) - len(row["a"].split())
+        assert row["winner"] == ("tie" if abs(gap) < 3 else "a" if gap > 0 else "b")
+    more = rows + [row | {"query": f"again {row['query']}"} for row in rows]  # reasons are in no vote: it takes more
+    found = http.post("/api/votes", json={"file": "\n".join(map(json.dumps, more))}).json()
+    assert found["votes"] == len(more) and found["criteria"][0]["text"] == "Short answers"
+    assert found["agreement"]["agreed"] > 0.7 * found["agreement"]["asked"]
+    whole = http.post("/api/votes", json={"file": file.content.decode("utf-8-sig")}).json()
+    assert whole["votes"] == len(picks)
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("", "file: "),
+        ("query,a,b\nx,y,z\n", "file: votes.csv: no column 'winner'"),
+        ("query,a,b,winner\nx,y,z,maybe\n", "file: votes.csv:2: winner: 'maybe': not known"),
+        ("query,a,b,winner\nx,y\n", "file: votes.csv:2: "),
+        ("fruit,taste\napple,sour\n", "file: votes.csv: its columns are fruit, taste"),
+        ('{"query": 1', "file: votes.jsonl"),
+        ("query,a,b,winner\n" + "x,y,z,a\n" * (MOST_VOTES + 1), "expected 1 to 2,000 votes"),
+        ("query,a,b,winner\n", "file: "),
+        ("\x00\ud800", "file: "),
+    ],
+)
+def test_votes_that_cannot_be_read_are_a_sentence(http: TestClient, file: str, message: str) -> None:
+    answer = http.post("/api/votes", content=json.dumps({"file": file}), headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422 and message in answer.json()["error"], answer.text
+    assert "tmp/" not in answer.text
 
 
 def test_noise_is_undecided_and_random_pairs_are_counted(http: TestClient) -> None:

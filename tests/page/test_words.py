@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,15 @@ from crm.criteria.counting import MEASURES
 from crm.judges.reader import bundled_reader
 from crm.leaderboard.bank.opening import PublishedRanking
 from crm.leaderboard.matrix import CriteriaMatrix
-from crm.leaderboard.own_words import OwnWords
+from crm.leaderboard.own_words import OwnWords, pool
 from crm.page import run
 from crm.page.profile import Profile
 from crm.page.ranker import Ranker, why_invalid
 from crm.page.scorers import WordsScorer
 from crm.picking.criteria import read_pool
+from crm.schema import Message
 from tests.leaderboard.test_own_words import made_bank
-from tests.page.conftest import add, client_of, names, opened, serve_ranker
+from tests.page.conftest import add, client_of, complete, names, opened, serve_ranker
 
 PUBLISHED = PublishedRanking("a class's of 2024", {"short": 0.7, "lister": 0.5, "long": 0.5}, {"long": "The Long One"})
 
@@ -63,14 +65,31 @@ def test_what_is_not_understood_does_not_count(ranker: Ranker) -> None:
     assert nothing.board is None and "not understood. Did you mean “" in why_invalid(nothing)
 
 
-def test_presets_and_the_pool_of_picks_are_understood(ranker: Ranker) -> None:
+def test_examples_the_pool_of_picks_and_proposals_are_understood(ranker: Ranker) -> None:
+    """A proposal that is clicked is read as itself."""
     scorer: Any = ranker.scorer
-    lines = [line for _, likes in scorer.presets for line in likes]
-    lines += [side for entry in read_pool() for side in (entry.like, entry.opposite)]
-    assert scorer.not_understood(lines) == () and len(lines) > 30
+    lines = [*scorer.examples, *(side for entry in read_pool() for side in (entry.like, entry.opposite))]
+    assert scorer.not_understood(lines) == () and len(lines) > 28
     for entry in read_pool():
         like, opposite = scorer.words.weights([entry.like]), scorer.words.weights([entry.opposite])
         assert like.keys() == opposite.keys() and all(like[name] * opposite[name] < 0 for name in like), entry.name
+    for each in scorer.understood(["candle", "it should speak Turkish", "funny and short"]):
+        assert each.nearest
+    for entry in pool().values():
+        for side in ("more", "less"):
+            (again,) = scorer.words.understood([entry[side]])
+            assert again.meaning == entry[side]
+
+
+def test_votes_are_scored_as_the_bank_is(ranker: Ranker) -> None:
+    scorer: Any = ranker.scorer
+    lines, bank = ["short answers", "no lists", "candle"], ranker.bank
+    texts = [
+        (query.prompt, (Message("assistant", bank.responses[name][query.id]),))
+        for query in bank.queries
+        for name in bank.authors
+    ]
+    assert scorer.score_texts(lines, texts) == pytest.approx(scorer.scores(lines).reshape(3, -1), abs=1e-4)
 
 
 def test_the_command_counts_before_it_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,13 +122,58 @@ def address(ranker: Ranker, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 @pytest.mark.slow
 def test_a_person_types_and_sees_what_was_read(browser: Any, address: str) -> None:
     with opened(browser, address) as page:
-        expect(page.locator("#headline")).to_contain_text("Example: short")
-        add(page, "no lists")
-        chip = page.locator(".chip").first
-        expect(chip).to_contain_text("read as: prose instead of lists (")
+        expect(page.locator("#headline")).to_contain_text("in this example")
+        add(page, "no lists, please be brief")
+        chips = page.locator(".chip")
+        expect(chips).to_have_count(2)  # a chip for each clause
+        expect(chips.first).to_contain_text("read as: prose instead of lists (")
         assert names(page)[-1] == "lister"
+        page.get_by_role("button", name="Take away: please be brief").click()
         add(page, "candle")
-        expect(page.locator(".chip").nth(1)).to_contain_text("not understood")
+        expect(chips.nth(1)).to_contain_text("not understood: does not count")
+        proposal = chips.nth(1).locator("details button").first
+        meaning = proposal.inner_text()
+        proposal.click()
+        expect(chips.nth(1)).to_contain_text(f"read as: {meaning} (")
+        chips.nth(1).get_by_role("button", name="Take away").click()
         page.get_by_role("button", name="Like: no lists. Turn it round").click()
-        expect(chip).to_contain_text("read as: bullet points (")
+        expect(chips.first).to_contain_text("read as: bullet points (")
         expect(page.locator("#rows .row").first).to_contain_text("lister")
+
+
+@pytest.mark.slow
+def test_the_published_ranking_comes_first_and_stands_beside_ones_own(browser: Any, address: str) -> None:
+    published = {
+        "title": "a class's of 2024",
+        "rows": [{"model": n, "rank": k + 1, "win_rate": r} for k, (n, r) in enumerate(PUBLISHED.rates.items())],
+    }
+    facts = {"lister": {"display": "The Lister", "maker": "A Lab", "released": "2024-05", "usd_out": 2}}
+    with opened(browser, address) as page:
+        page.route(
+            "**/api/bank",
+            lambda route: route.fulfill(json=route.fetch().json() | {"published": published, "facts": facts}),
+        )
+        page.asked.clear()
+        page.goto(address)
+        complete(page)
+        page.wait_for_load_state("networkidle")
+        assert len(page.asked) <= 10 and not any("/api/rank" in url for url in page.asked), page.asked
+        expect(page.locator("#headline")).to_have_text("General ranking: short leads")
+        expect(page.locator("#because")).to_contain_text("It is a class's of 2024")
+        expect(page.locator("#progress")).to_contain_text(
+            "3 models of 2024, 24 questions. Your ranking counts form and style"
+        )
+        assert names(page) == ["short", "The Lister", "long"]
+        page.get_by_role("button", name="step by step, with examples").click()
+        page.get_by_role("button", name="Take away").first.click()
+        add(page, "bullet points")
+        page.get_by_role("button", name="Take away").first.click()
+        expect(page.locator("#headline")).to_have_text("The Lister leads for you")
+        expect(page.locator("#because")).to_contain_text(
+            "It is ahead of short, the general first, mostly by “bullet points”."
+        )
+        expect(page.locator("#rows .row").first).to_have_attribute(
+            "aria-label", re.compile("^1. The Lister, .*in general 2")
+        )
+        page.get_by_role("button", name="Take away").click()
+        expect(page.locator("#headline")).to_have_text("General ranking: short leads")

@@ -1,84 +1,115 @@
-/** Likes and dislikes as chips, and sets of them to start from. */
+/** Lines as chips, examples to start from, and which questions and models take part. */
 
 import { byId, el } from './dom.js';
-import { line } from './state.js';
+import { line, ownLines, page } from './state.js';
 
 /** @typedef {import('./state.js').Line} Line */
 
-/** @type {[string, string[], string[]?][]} name, likes, dislikes */
-const PRESETS = [
-  ['In a hurry', ['Prefers concise answers', 'Prefers direct answers'], []],
-  ['Student', ['Prefers detailed answers', 'Wants concrete examples'], []],
-  ['Analyst', ['Prefers evidence and data', 'Prefers bulleted lists'], []],
-  ['Writer', ['Prefers flowing prose', 'Prefers humorous answers'], ['Bulleted lists']],
-  ['Careful', ['Prefers cautious answers', 'Prefers formal language'], []],
-];
 const STRENGTHS = [1, 2, 3, 0.5];
+const PRICES = [1, 5, 20];
 const MOST = 20;
 
-/** @param {string} typed @returns {Line | null} the judge reads the whole line, "no" included */
-export function lineOf(typed) {
+/** Add a line, or say why not. @param {string} typed */
+export function addLine(typed) {
   const text = typed.trim().replace(/\s+/g, ' ');
-  return text ? line(text, 'like') : null;
+  if (!text) return;
+  const lines = ownLines();
+  if (lines.some((one) => one.text.toLowerCase() === text.toLowerCase())) return mistake('This is there already.');
+  if (lines.length >= MOST) return mistake(`At most ${MOST} lines are read; take one away first.`);
+  byId('words').value = '';
+  setLines([...lines, line(text, 'like')], 'words');
 }
 
-/** @param {Line[]} lines @param {Line | null} added @returns {string} why it cannot be added; empty where it was */
-export function addLine(lines, added) {
-  if (!added) return '';
-  if (lines.some((one) => one.text === added.text && one.kind === added.kind)) return 'This is there already.';
-  if (lines.length >= MOST) return `At most ${MOST} likes and dislikes are read; take one away first.`;
-  lines.push(added);
-  return '';
+/** @param {string} text */
+export function mistake(text) {
+  byId('mistake').textContent = text;
 }
 
-/**
- * Buttons of the judge's presets, or of `PRESETS`: a second press takes it away again; what was typed stays.
- * @param {[string, string[]][]} presets @param {Line[]} lines @param {() => Line[]} own the lines without the page's example
- * @param {(focus?: string) => void} changed
- */
-export function showPresets(presets, lines, own, changed) {
-  const buttons = (presets.length ? presets : PRESETS).map(([name, likes, dislikes = []]) => {
-    const preset = [...likes.map((text) => line(text, 'like')), ...dislikes.map((text) => line(text, 'dislike'))];
-    const held = () => preset.every((one) => lines.some((other) => other.text === one.text && other.kind === one.kind));
-    const toggle = () => {
-      if (held()) preset.forEach((one) => lines.splice(lines.findIndex((other) => other.text === one.text), 1));
-      else { const mine = own(); preset.forEach((one) => addLine(mine, { ...one })); }
-      changed();
-    };
-    return el('button', { type: 'button', 'aria-pressed': String(held()), onclick: toggle }, name);
-  });
-  byId('presets').replaceChildren(byId('presets').firstElementChild, ...buttons);
+/** @param {Line[]} lines @param {string} [focus] an id */
+function setLines(lines, focus) {
+  page.example = false;
+  page.wanted.lines = lines;
+  page.changed(focus);
 }
 
-/**
- * @param {Line[]} lines @param {(focus?: string) => void} changed
- * @param {{lost: string[], understood: any[], example: boolean}} caption lines that are not understood; what the clauses
- *   of a line are read as; whether these are an example
- */
-export function showChips(lines, changed, { lost, understood, example }) {
-  byId('chips').replaceChildren(...lines.map((one, at) => {
-    const turn = () => { one.kind = one.kind === 'like' ? 'dislike' : 'like'; changed(`turn-${at}`); };
-    const stronger = () => {
-      one.weight = STRENGTHS[(STRENGTHS.indexOf(one.weight) + 1) % STRENGTHS.length];
-      changed(`weigh-${at}`);
-    };
-    const remove = () => { lines.splice(at, 1); changed('words'); };
-    const kind = one.kind === 'like' ? 'Like' : 'Dislike';
-    const read = understood.filter((each) => each.line === one.text).map(meaning).join('; ');
-    const note = read || (lost.includes(one.text) ? 'not understood' : example ? 'an example' : '');
-    return el('li', { class: `chip ${one.kind}${lost.includes(one.text) ? ' lost' : ''}` },
-      el('button', { id: `turn-${at}`, type: 'button', 'aria-label': `${kind}: ${one.text}. Turn it round`,
-        title: 'Turn it round', onclick: turn }, one.kind === 'like' ? '+' : '−'),
-      el('span', { class: 'reply' }, one.text, note !== '' && el('small', {}, note)),
-      el('button', { id: `weigh-${at}`, type: 'button', title: 'How much it counts',
-        'aria-label': `${one.text} counts ${weight(one)} times. Change it`, onclick: stronger }, `×${weight(one)}`),
-      el('button', { type: 'button', 'aria-label': `Take away: ${one.text}`, title: 'Take away', onclick: remove }, '×'));
-  }));
+export function showExamples() {
+  const buttons = page.bank.examples.map((text, at) => el('button', { id: `example-${at}`, type: 'button', class: 'small',
+    onclick: () => addLine(text) }, text));
+  byId('examples').replaceChildren(byId('examples').firstElementChild, ...buttons);
 }
+
+export function showChips() {
+  const { lines, picks } = page.wanted;
+  const { not_understood: lost = [], understood = [] } = page.step || {};
+  const chips = lines.map((one, at) => chip(one, at, understood.filter((each) => each.line === one.text), lost));
+  const forget = () => { page.changed('words'); };
+  const picked = picks.length > 0 && el('li', { class: 'chip' }, el('span', { class: 'reply' }, `from ${picks.length} picks`,
+    el('small', {}, 'a change of a chip replaces them')), button('Forget the picks', '×', 'picked', forget));
+  byId('chips').replaceChildren(...chips, ...(picked ? [picked] : []));
+}
+
+/** @param {Line} one @param {number} at @param {any[]} read what its clauses are read as @param {string[]} lost */
+function chip(one, at, read, lost) {
+  const { lines } = page.wanted;
+  const change = (given, id) => setLines(lines.map((each) => (each === one ? { ...each, ...given } : each)), id);
+  const turn = () => change({ kind: one.kind === 'like' ? 'dislike' : 'like' }, `turn-${at}`);
+  const stronger = () => change({ weight: STRENGTHS[(STRENGTHS.indexOf(one.weight) + 1) % STRENGTHS.length] }, `weigh-${at}`);
+  const remove = () => setLines(lines.filter((each) => each !== one), 'words');
+  const kind = one.kind === 'like' ? 'Like' : 'Dislike';
+  const gone = lost.includes(one.text);
+  const note = read.map(meaning).join('; ') || (gone ? 'not understood' : page.example ? 'an example' : '');
+  const others = [...new Set(read.flatMap((each) => each.nearest))].slice(0, 5).map((text) =>
+    el('button', { type: 'button', class: 'small', onclick: () => change({ text }, `turn-${at}`) }, text));
+  return el('li', { class: `chip ${one.kind}${gone ? ' lost' : ''}` },
+    button(`${kind}: ${one.text}. Turn it round`, one.kind === 'like' ? '+' : '−', `turn-${at}`, turn),
+    el('span', { class: 'reply' }, one.text, note && el('small', {}, note)),
+    !gone && button(`${one.text} counts ${weight(one)} times. Change it`, `×${weight(one)}`, `weigh-${at}`, stronger),
+    button(`Take away: ${one.text}`, '×', `remove-${at}`, remove),
+    others.length > 0 && el('details', { open: gone }, el('summary', {}, gone ? 'Did you mean' : 'Not what you meant?'),
+      el('div', { class: 'line' }, one.kind === 'dislike' && 'Not: ', ...others)));
+}
+
+/** @param {string} label @param {string} text @param {string} id @param {() => void} onclick */
+const button = (label, text, id, onclick) => el('button', { id, type: 'button', 'aria-label': label, title: label, onclick }, text);
 
 /** @param {any} each a clause @returns {string} what it is read as, or why it does not count */
-const meaning = (each) => (each.why ? `“${each.clause}”: ${each.why}`
-  : `read as: ${each.meaning} (${each.confidence.toFixed(2)})`);
+const meaning = (each) => (each.why ? `${each.why}: does not count` : `read as: ${each.meaning} (${each.confidence.toFixed(2)})`);
 
 /** @param {Line} one */
 const weight = (one) => Number(one.weight.toFixed(1));
+
+/** @param {any} details */
+export function showFilters(details) {
+  const { bank, wanted } = page;
+  const facts = Object.values(bank.facts || {});
+  const box = (label, checked, onchange) => el('label', {}, el('input', { type: 'checkbox', checked, onchange }), ` ${label}`);
+  const options = (first, values, chosen) => [el('option', { value: '' }, first),
+    ...values.map(([value, label]) => el('option', { value, selected: value === chosen }, label))];
+  const topics = Object.entries(bank.topics).map(([topic, count]) => box(`${topic} (${count})`, wanted.topics.includes(topic),
+    (event) => set({ topics: Object.keys(bank.topics).filter((name) => (name === topic ? event.target.checked : wanted.topics.includes(name))) })));
+  const baseline = el('select', { onchange: (event) => set({ baseline: event.target.value }) }, ...options(
+    bank.baseline, bank.models.filter((name) => name !== bank.baseline).map((name) => [name, name]), wanted.baseline));
+  const number = el('input', { type: 'number', min: 0, max: bank.queries, value: wanted.queries || '',
+    placeholder: 'all', onchange: (event) => set({ queries: Math.max(0, Math.round(Number(event.target.value))) }) });
+  const only = facts.some((known) => known.usd_out !== null || known.open_weights !== null) || wanted.open || wanted.under;
+  details.querySelector('div').replaceChildren(
+    el('fieldset', {}, el('legend', {}, 'Only questions on (none chosen: all; a ranking needs 20 questions)'), ...topics),
+    only ? el('fieldset', {}, el('legend', {}, 'Show only'), box('open weights', wanted.open, () => set({ open: !wanted.open })),
+      el('label', {}, 'answers under ', el('select', { onchange: (event) => set({ under: Number(event.target.value) }) },
+        ...options('any price', PRICES.map((usd) => [usd, `$${usd} a million tokens`]), wanted.under)))) : '',
+    el('p', {}, el('label', {}, 'Compared with ', baseline), ' ', el('label', {}, 'Number of questions ', number)));
+}
+
+/** @param {Record<string, any>} given */
+function set(given) {
+  Object.assign(page.wanted, given);
+  page.changed(undefined, 'open' in given || 'under' in given ? {} : { picks: [] });
+}
+
+/** What is chosen, beside the closed box. */
+export function showChoice() {
+  const { topics, queries, baseline, open, under } = page.wanted;
+  const parts = [topics.join(', ') || 'all', queries && `${queries} questions`, baseline && `compared with ${baseline}`,
+    open && 'open weights', under && `under $${under}`];
+  byId('filters-caption').textContent = parts.filter(Boolean).join('; ');
+}

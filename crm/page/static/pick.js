@@ -1,38 +1,45 @@
-/** Not sure? Pick between two answers, until the page knows what you care about. */
+/** Not sure? Pick between two answers, or give votes, until the page knows what you care about. */
 
-import { byId, el, plural } from './dom.js';
-import { changed, ownLines, page } from './main.js';
-import { ask } from './server.js';
-import { line, profileOf } from './state.js';
+import { byId, el, markdown, plural } from './dom.js';
+import { ask, line, ownLines, page, profileOf } from './state.js';
+import { savePicks } from './views.js';
 
-const ENOUGH_TO_TELL = 8;
-/** @type {any} */
+/** @type {any} held while somebody looks at something else */
 let session = null;
 
 export async function startPicking() {
-  session = { picks: [], seed: Math.floor(Math.random() * 2 ** 31), reply: null, chosen: '' };
-  byId('stage').hidden = true;
-  byId('picking').hidden = false;
-  document.addEventListener('keydown', keys);
+  const profile = profileOf({ ...page.wanted, lines: ownLines() });
+  const typed = ownLines();
+  if (JSON.stringify(session?.profile) !== JSON.stringify(profile)) {
+    session = { profile, typed, picks: [], seed: Math.floor(Math.random() * 2 ** 31), bank: '', reply: null, chosen: '' };
+  }
+  open(true);
   await next();
 }
 
-function stop() {
-  document.removeEventListener('keydown', keys);
-  byId('picking').hidden = true;
-  byId('stage').hidden = false;
-  byId('pick-open').focus();
+/** While somebody picks, nothing else can be changed. @param {boolean} picking */
+function open(picking) {
+  for (const id of ['wanted', 'ranking', 'views', 'panel-box']) byId(id).hidden = picking;
+  byId('picking').hidden = !picking;
+  document[picking ? 'addEventListener' : 'removeEventListener']('keydown', keys);
+  if (!picking) byId('pick-open').focus();
 }
 
 async function next() {
   session.chosen = '';
+  const { profile, picks, seed, bank } = session;
   try {
-    session.reply = await ask('picks', { profile: profileOf({ ...page.wanted, lines: ownLines() }), picks: session.picks, seed: session.seed });
+    session.reply = await ask('picks', { profile, picks, seed, bank });
+    session.bank = session.reply.bank;
     show();
   } catch (error) {
-    byId('picking').replaceChildren(el('p', { class: 'wrong', role: 'alert' }, error.message), el('button', { onclick: stop }, 'Close'));
+    session.reply = null;
+    byId('picking').replaceChildren(el('p', { class: 'wrong', role: 'alert' }, error.message),
+      el('div', { class: 'line' }, el('button', { onclick: next }, 'Try again'), leave()));
   }
 }
+
+const leave = () => el('button', { onclick: () => open(false) }, 'Leave (your picks wait here)');
 
 function show() {
   const { reply } = session;
@@ -40,21 +47,20 @@ function show() {
   const title = el('h2', { tabindex: -1 }, `Which answer do you prefer? Pick ${reply.picked + 1}`);
   const side = (name, text) => el('div', {},
     el('button', { 'data-choice': name, onclick: () => choose(name) }, name === 'left' ? '← This one' : 'This one →'),
-    el('div', { class: 'answer', tabindex: 0 }, text));
-  byId('picking').replaceChildren(title,
-    el('p', {}, el('em', {}, reply.next.text)),
+    el('div', { class: 'answer', tabindex: 0 }, ...markdown(text)));
+  byId('picking').replaceChildren(title, el('p', {}, el('em', {}, reply.next.text)),
     el('div', { class: 'pair' }, side('left', reply.next.left_text), side('right', reply.next.right_text)),
     el('div', { class: 'line' }, el('button', { 'data-choice': 'same', onclick: () => choose('same') }, 'The same to me (↓)')),
-    el('div', { id: 'reasons', class: 'line', role: 'group', 'aria-label': 'Because of' }),
-    so(reply), el('div', { class: 'line' }, reply.picked > 0 && el('button', { onclick: take }, 'Stop here and rank'),
-      el('button', { onclick: stop }, 'Leave')));
+    el('div', { id: 'reasons', class: 'line', role: 'group', 'aria-label': 'Because of', tabindex: -1 }), soFar(reply),
+    el('div', { class: 'line' }, reply.picked > 0 && el('button', { onclick: back }, 'Back'),
+      reply.picked > 0 && el('button', { onclick: take }, 'Stop here and rank'), leave()));
   title.focus();
 }
 
-/** What it seems so far. @param {any} reply */
-function so(reply) {
+/** @param {any} reply */
+function soFar(reply) {
   const names = reply.criteria.slice(0, 4).map((one) => one.text);
-  const caption = reply.picked < ENOUGH_TO_TELL ? `After ${plural(ENOUGH_TO_TELL, 'pick')} you see what you seem to like; usually it takes 10 to 25 until your ranking is settled.`
+  const caption = reply.picked < 8 ? 'After 8 to 25 picks your ranking is settled.'
     : names.length ? `You seem to like: ${names.join(', ')}.` : 'Nothing is clear yet.';
   return el('p', { class: 'quiet', role: 'status' }, caption);
 }
@@ -63,47 +69,86 @@ function so(reply) {
 function choose(choice) {
   session.chosen = choice;
   const { reasons } = session.reply.next;
-  if (choice === 'same' || !reasons.length) return add(null);
+  if (choice === 'same' || !reasons.length) return add(null, []);
   document.querySelectorAll('[data-choice]').forEach((button) =>
     button.setAttribute('aria-pressed', String(/** @type {HTMLElement} */ (button).dataset.choice === choice)));
-  const chips = reasons.map((reason) => el('button', { onclick: () => add(reason.place) }, reason[choice]));
-  byId('reasons').replaceChildren('Because of: ', ...chips, el('button', { onclick: () => add(null) }, 'Nothing of these'));
-  chips[0].focus();
+  const offered = reasons.map((one) => one.place);
+  const chips = reasons.map((reason) => el('button', { onclick: () => add(reason.place, offered) }, reason[choice]));
+  byId('reasons').replaceChildren('Because of: ', ...chips, el('button', { onclick: () => add(null, offered) }, 'Nothing of these'),
+    el('button', { onclick: () => add(null, []) }, 'I cannot say'));
+  byId('reasons').focus();
 }
 
-/** @param {number | null} reason */
-function add(reason) {
-  const { query, left, right, random, reasons } = session.reply.next;
-  const offered = session.chosen === 'same' ? [] : reasons.map((one) => one.place);
+/** @param {number | null} reason @param {number[]} offered places of criteria; none where somebody did not say */
+function add(reason, offered) {
+  const { query, left, right, random } = session.reply.next;
   session.picks.push({ query, left, right, random, choice: session.chosen, offered, reason });
+  return next();
+}
+
+function back() {
+  session.picks.pop();
   return next();
 }
 
 function showEnd() {
   const { reply } = session;
-  const undecided = reply.undecided.length > 1 ? `It is undecided between ${reply.undecided.join(', ')}: your picks do not say more.` : '';
+  const undecided = reply.undecided.length > 1 ? `It is undecided between ${plural(reply.undecided.length, 'model')}: your picks do not say more.` : '';
   const none = reply.criteria.length ? '' : 'Your picks show no clear like or dislike. ';
   const title = el('h2', { tabindex: -1 }, reply.decided ? 'Your ranking is settled' : 'No more questions');
-  byId('picking').replaceChildren(title, el('p', {}, none + undecided),
-    el('ul', {}, ...reply.criteria.map((one) => el('li', {}, `${one.kind === 'like' ? '' : 'Not: '}${one.text}: weight ${one.weight.toFixed(1)} [${one.low.toFixed(1)}, ${one.high.toFixed(1)}]`))),
-    el('div', { class: 'line' }, el('button', { class: 'strong', onclick: take }, 'Show my ranking'), el('button', { onclick: stop }, 'Leave')));
+  const asked = { profile: session.profile, picks: session.picks, seed: session.seed, bank: session.bank };
+  byId('picking').replaceChildren(title, el('p', {}, none + undecided), criteria(reply.criteria),
+    el('div', { class: 'line' }, el('button', { class: 'strong', onclick: take }, 'Show my ranking'),
+      el('button', { onclick: back }, 'Back'), el('button', { onclick: () => savePicks(asked) }, 'Your picks as CSV'), leave()));
   title.focus();
 }
 
+/** @param {any[]} found */
+const criteria = (found) => el('ul', {}, ...found.map((one) => el('li', {},
+  `${one.kind === 'like' ? '' : 'Not: '}${one.text}: counts ${one.weight.toFixed(1)} times (95 %: ${one.low.toFixed(1).replace('-', '−')} to ${one.high.toFixed(1)})`)));
+
+/** @param {any[]} found @returns {any[]} as lines */
+const lines = (found) => found.map((one) => line(one.text, one.kind, Math.min(100, Math.max(0.01, +one.weight.toFixed(2)))));
+
 /** The ranking over what the picks say, and what they say as chips. */
 function take() {
-  const { picks, seed, reply } = session;
-  const typed = ownLines();
+  const { picks, seed, bank, typed, reply } = session;
+  session = null;
   page.example = false;
-  stop();
-  page.wanted.lines = reply.criteria.map((one) => line(one.text, one.kind, Math.min(100, Math.max(0.01, +one.weight.toFixed(2)))));
-  changed('words', { picks, seed, bank: reply.bank, typed });
+  page.wanted.lines = lines(reply.criteria);
+  open(false);
+  page.changed('words', { picks, seed, bank, typed });
+}
+
+/** What somebody's votes show. @param {File} file */
+export async function readVotes(file) {
+  open(true);
+  byId('picking').replaceChildren(el('p', { role: 'status' }, 'Reading your votes …'));
+  const close = el('button', { onclick: () => open(false) }, 'Close');
+  try {
+    const found = await ask('votes', { file: await file.text() });
+    const { agreed, asked } = found.agreement;
+    const use = el('button', { class: 'strong', onclick: () => {
+      page.example = false;
+      page.wanted.lines = lines(found.criteria);
+      open(false);
+      page.changed('words');
+    } }, 'Rank by these');
+    const title = el('h2', { tabindex: -1 }, `What your ${plural(found.votes, 'vote')} show`);
+    byId('picking').replaceChildren(title,
+      el('p', {}, found.criteria.length ? `These criteria predict ${agreed} of ${asked} votes for a side, each from the others.`
+        : 'They say nothing clear about any criterion that is known here.',
+      found.unread > 0 && ` ${plural(found.unread, 'vote')} could not be read.`),
+      criteria(found.criteria), el('div', { class: 'line' }, found.criteria.length > 0 && use, close));
+    title.focus();
+  } catch (error) {
+    byId('picking').replaceChildren(el('p', { class: 'wrong', role: 'alert' }, error.message), close);
+  }
 }
 
 /** @param {KeyboardEvent} event */
 function keys(event) {
   const choice = { ArrowLeft: 'left', ArrowRight: 'right', ArrowDown: 'same' }[event.key];
   const writes = event.target instanceof HTMLElement && event.target.matches('input, textarea, select, .answer');
-  if (event.key === 'Escape') stop();
-  else if (choice && session.reply?.next && !session.chosen && !writes) { event.preventDefault(); choose(choice); }
+  if (choice && session?.reply?.next && !writes) { event.preventDefault(); choose(choice); }
 }

@@ -1,95 +1,203 @@
-/** The ranking as rows with pictures: an interval, a dot for most people, a band for models that cannot be told apart. */
+/** The ranking: the verdict, a row a model beside its general place, and under an open row why it stands there. */
 
-import { byId, el, percent, plural, svg } from './dom.js';
+import { byId, el, listed, markdown, percent, plural, signed, svg } from './dom.js';
+import { ask, general, nameOf, page, refused, rowsShown } from './state.js';
 
-/** @typedef {{model: string, rank: number, rank_low: number, rank_high: number, win_rate: number, low: number | null,
- *   high: number | null, unread?: number}} Row */
-
+const FEW = 10;
+const MANY = 15;
+const TIED = 4;
 /** @type {Map<string, HTMLElement>} */
 const shown = new Map();
+let turn = new AbortController();
 
-/**
- * @param {Row[]} rows best first @param {Row[] | null} most the ranking of most people
- * @param {{facts: Record<string, any>, open: (model: string) => void, opened: string, baseline: string}} page
- */
-export function showRows(rows, most, page) {
-  const usual = new Map((most || []).map((row) => [row.model, row]));
-  const list = byId('rows');
+/** @returns {Map<string, any>} the published ranking by model */
+const usual = () => new Map((page.bank.published?.rows || []).map((row) => [row.model, row]));
+
+/** What the ranking says, in a few sentences. */
+export function verdict() {
+  const { step } = page;
+  if (refused()) return ['No ranking', step.refusal];
+  const rows = rowsShown();
+  if (!rows.length) return ['No model is left', 'Loosen the filters.'];
+  const lead = nameOf(rows[0].model);
+  if (general()) return [`General ranking: ${lead} leads`, `It is ${page.bank.published.title}. Say what you prefer to get your own.`];
+  const who = page.example ? 'in this example' : 'for you';
+  const first = rows.filter((row) => row.may_be_first);
+  const names = first.map((row) => nameOf(row.model));
+  const headline = first.length > TIED ? `Not enough signal: ${plural(step.queries, 'question')}, ${first.length} models could be first`
+    : first.length > 1 ? `${listed(names)} are tied ${who}` : `${lead} leads ${who}`;
+  const parts = [page.example ? 'Type what you prefer, and the ranking is yours.' : '',
+    first.length > 1 ? cheapest(first) : '', wordsOf(rows), because(rows), changes(rows)];
+  return [headline, parts.filter(Boolean).join(' ')];
+}
+
+/** @param {any[]} first */
+function cheapest(first) {
+  const price = (row) => page.bank.facts?.[row.model]?.usd_out ?? Infinity;
+  const least = first.reduce((one, row) => (price(row) < price(one) ? row : one));
+  return Number.isFinite(price(least)) ? `The cheapest with a known price is ${nameOf(least.model)} ($${price(least)} a million tokens).` : '';
+}
+
+/** @param {any[]} rows */
+function wordsOf(rows) {
+  if (!rows[0].mean_words) return '';
+  const all = rows.reduce((sum, row) => sum + row.mean_words, 0) / rows.length;
+  return `${nameOf(rows[0].model)} writes ${Math.round(rows[0].mean_words)} words an answer, all models ${Math.round(all)}.`;
+}
+
+/** The line in which the first is furthest ahead of the general first, or of the mean. @param {any[]} rows */
+function because(rows) {
+  if (!rows[0].shares?.length) return '';
+  const other = page.bank.published && rows.find((row) => row.model === page.bank.published.rows[0].model);
+  const mean = rows[0].shares.map((_, at) => rows.reduce((sum, row) => sum + row.shares[at], 0) / rows.length);
+  const ahead = rows[0].shares.map((share, at) => share - (other || { shares: mean }).shares[at]);
+  const most = ahead.indexOf(Math.max(...ahead));
+  return ahead[most] > 0.1 ? `It is ahead of ${other ? `${nameOf(other.model)}, the general first,` : 'the others'} mostly by “${label(most)}”.` : '';
+}
+
+/** @param {any[]} rows */
+function changes(rows) {
+  const places = usual();
+  const moved = rows.filter((row) => places.has(row.model)).map((row) => [row, places.get(row.model).rank - row.rank]);
+  const told = (sign) => moved.filter(([, by]) => sign * by > 2).sort((one, two) => sign * (two[1] - one[1])).slice(0, 2)
+    .map(([row]) => `${nameOf(row.model)} (${places.get(row.model).rank} → ${row.rank})`).join(', ');
+  const parts = [told(1) && `up ${told(1)}`, told(-1) && `down ${told(-1)}`].filter(Boolean);
+  return parts.length ? `Against the general ranking: ${parts.join('; ')}.` : '';
+}
+
+/** @param {number} at @returns {string} what a line of the profile was read as */
+function label(at) {
+  const text = page.step.lines[at];
+  const read = (page.step.understood || []).filter((each) => each.line === text && !each.why).map((each) => each.meaning);
+  return read.join(', ') || `${at < (page.step.profile.criteria || []).length ? '' : 'not: '}${text}`;
+}
+
+/** @param {(model: string) => void} open */
+export function showRows(open) {
+  const rows = rowsShown();
+  const some = page.all || rows.length <= MANY ? rows : rows.slice(0, Math.max(FEW, rows.findIndex((row) => row.model === page.opened) + 1));
   for (const [model, item] of shown) {
-    if (!rows.some((row) => row.model === model)) { item.remove(); shown.delete(model); }
+    if (!some.some((row) => row.model === model)) { item.remove(); shown.delete(model); }
   }
-  rows.forEach((row, at) => {
+  const list = byId('rows');
+  some.forEach((row, at) => {
     if (!shown.has(row.model)) shown.set(row.model, el('li', {}));
     const item = /** @type {HTMLElement} */ (shown.get(row.model));
-    const band = bandOf(rows, at);
-    item.className = band % 2 ? 'odd' : 'even';
-    fillRow(item, row, usual.get(row.model), page);
+    fillRow(item, row, rows, at, open);
     if (list.children[at] !== item) list.insertBefore(item, list.children[at] || null);
   });
+  byId('heads').replaceChildren(...[['', 'Place'], ['', 'Model'], ['picture', ''], ['number', 'Win rate'],
+    ['number own', page.bank.published ? 'General' : ''], ['number own wide', 'Words'], ['number wide', '$']].map(([kind, text]) => el('span', { class: kind }, text)));
+  byId('ranking').classList.toggle('general', general());
+  byId('heads').hidden = !rows.length;
+  byId('more').hidden = some.length === rows.length;
+  byId('more').textContent = `Show all ${rows.length}`;
+  byId('legend').textContent = rows.length ? legend() : '';
 }
 
-/** Rows whose ranks overlap share a band. @param {Row[]} rows @param {number} at */
-function bandOf(rows, at) {
-  let band = 0;
-  for (let place = 1; place <= at; place += 1) if (rows[place].rank_low !== rows[place - 1].rank_low) band += 1;
-  return band;
+/** Places; of what filters leave, by ties among it. @param {any[]} rows @param {any} row @param {number} at */
+function place(rows, row, at) {
+  const whole = rows.length === page.bank.models.length;
+  const apart = (other) => other !== row && !(row.tied_with || []).includes(other.model);
+  const low = whole ? row.rank_low ?? row.rank : 1 + rows.slice(0, at).filter(apart).length;
+  const high = whole ? row.rank_high ?? row.rank : rows.length - rows.slice(at + 1).filter(apart).length;
+  return low === high ? `${low}` : `${low}–${high}`;
 }
 
-/** @param {HTMLElement} item @param {Row} row @param {Row | undefined} usual @param {any} page */
-function fillRow(item, row, usual, page) {
-  const facts = page.facts[row.model] || {};
-  const moved = usual ? usual.rank - row.rank : 0;
-  const place = row.rank_low === row.rank_high ? `${row.rank_low}` : `${row.rank_low}–${row.rank_high}`;
-  const limits = row.low === null || row.low === undefined ? '' : `${whole(row.low)}–${whole(row.high)}`;
-  const change = moved > 0 ? `up ${moved}` : moved < 0 ? `down ${-moved}` : '';
-  const base = row.model === page.baseline;
-  const caption = [`${place}. ${row.model}`, `preferred ${percent(row.win_rate)}`, limits && `${limits.replace('–', ' to ')} percent`,
-    change && `${change} against most people`, base && 'the model that all others are compared with'];
-  const button = item.querySelector('button') || el('button', { class: 'row', onclick: () => page.open(row.model) });
+/** @param {HTMLElement} item @param {any} row @param {any[]} rows @param {number} at @param {(model: string) => void} open */
+function fillRow(item, row, rows, at, open) {
+  const facts = page.bank.facts?.[row.model] || {};
+  const base = row.model === (page.wanted.baseline || page.bank.baseline);
+  const before = general() ? null : usual().get(row.model);
+  const moved = before && (before.rank < row.rank_low || before.rank > row.rank_high) ? before.rank - row.rank : 0;
+  const places = place(rows, row, at);
+  const limits = row.low === null || row.low === undefined ? '' : `${Math.round(100 * row.low)}–${Math.round(100 * row.high)}`;
+  const about = [facts.maker, facts.released, facts.licence || (facts.open_weights && 'open weights'), base && 'baseline',
+    row.unread > 0 && `${plural(row.unread, 'answer')} too long to read`].filter(Boolean).join(' · ');
+  const caption = [`${places}. ${nameOf(row.model)}`, `preferred ${percent(row.win_rate)}`, limits && `${limits.replace('–', ' to ')} percent`,
+    before && `in general ${before.rank}`, facts.usd_out && `$${facts.usd_out}`, base && 'the model that all others are compared with'];
+  const button = item.querySelector('button') || el('button', { class: 'row', onclick: () => open(row.model) });
   button.setAttribute('aria-label', caption.filter(Boolean).join(', '));
   button.setAttribute('aria-expanded', String(page.opened === row.model));
-  button.toggleAttribute('disabled', base);
+  button.toggleAttribute('disabled', base || general());
   button.replaceChildren(
-    el('span', { class: 'place' }, place),
-    el('span', { class: 'name' }, facts.display || row.model, facts.open_weights && el('small', {}, 'open weights'),
-      base && el('small', {}, 'baseline'), row.unread > 0 && el('small', { class: 'wrong' }, `${row.unread} unread`)),
-    picture(row, usual),
-    el('span', { class: 'rate' }, percent(row.win_rate), ' ', el('small', {}, limits)),
-    el('span', { class: `moved ${moved > 0 ? 'up' : 'down'}` }, moved ? `${moved > 0 ? '▲' : '▼'}${Math.abs(moved)}` : ''),
-  );
+    el('span', { class: 'number' }, places), el('span', { class: 'name' }, nameOf(row.model), about && el('small', {}, about)),
+    picture(row, before), el('span', { class: 'number' }, percent(row.win_rate), limits && el('small', {}, limits)),
+    el('span', { class: `number own ${moved > 0 ? 'up' : moved < 0 ? 'down' : ''}` }, before && before.rank, moved ? ` ${moved > 0 ? '▲' : '▼'}` : ''),
+    el('span', { class: 'number own wide' }, row.mean_words ? Math.round(row.mean_words) : ''),
+    el('span', { class: 'number wide' }, facts.usd_out ?? ''));
   if (!button.parentNode) item.append(button);
+  if (page.opened !== row.model) item.querySelector('.why')?.remove();
 }
 
-/** @param {number | null} share */
-const whole = (share) => Math.round(100 * (share || 0));
-
-/** @param {Row} row @param {Row | undefined} usual */
-function picture(row, usual) {
+/** @param {any} row @param {any} before */
+function picture(row, before) {
   const x = (share) => `${2 + 96 * share}%`;
   return svg('svg', { class: 'interval', 'aria-hidden': 'true', focusable: 'false' },
     svg('line', { class: 'half', x1: '50%', x2: '50%', y1: 0, y2: '100%' }),
-    row.low !== null && row.low !== undefined &&
-      svg('line', { class: 'range', x1: x(row.low), x2: x(row.high), y1: '50%', y2: '50%' }),
-    usual && svg('circle', { class: 'usual', cx: x(usual.win_rate), cy: '50%', r: 4 }),
+    row.low !== null && row.low !== undefined && svg('line', { class: 'range', x1: x(row.low), x2: x(row.high), y1: '50%', y2: '50%' }),
+    before && svg('circle', { class: 'usual', cx: x(before.win_rate), cy: '50%', r: 4 }),
     svg('circle', { class: 'mine', cx: x(row.win_rate), cy: '50%', r: 4.5 }));
 }
 
-/**
- * What the ranking says, in a sentence.
- * @param {Row[]} rows @param {string} who whose ranking it is @param {(model: string) => string} name
- */
-export function headline(rows, who, name) {
-  const first = rows.filter((row) => row.rank_low === 1).map((row) => name(row.model));
-  if (first.length > 4) return `No clear winner yet: ${plural(first.length, 'model')} could be first`;
-  if (first.length > 1) return `${who}: ${first.slice(0, -1).join(', ')} or ${first[first.length - 1]}`;
-  return `${who}: ${name(rows[0].model)}`;
+function legend() {
+  const base = nameOf(page.wanted.baseline || page.bank.baseline);
+  const prices = Object.values(page.bank.facts || {}).some((known) => known.usd_out) ? ' $: for a million tokens of answers.' : '';
+  if (general()) return `Win rate against ${base}.${prices}`;
+  return `Win rate: the mean chance that you prefer the model’s answer to ${base}’s, with a 95 % interval over questions like
+    these. A place such as 3–5: these models are not clearly different.${page.bank.published
+    ? ' Ring and General: the published ranking; an arrow where yours is clearly another place.' : ''}${prices} Choose a model to see why.`;
 }
 
-/** @param {Row[]} rows @param {(model: string) => string} name @returns {string} who comes next, or cannot be told apart */
-export function runnersUp(rows, name) {
-  const first = rows.filter((row) => row.rank_low === 1);
-  if (first.length > 1) return 'These cannot be told apart.';
-  const second = rows.filter((row) => row.rank_low === 2).map((row) => name(row.model));
-  if (!second.length || second.length > 3) return '';
-  return second.length === 1 ? `${second[0]} is the runner-up.` : `Runners-up: ${second.join(', ')}.`;
+/** Why the open model stands where it does. */
+export async function showWhy() {
+  turn.abort();
+  const item = shown.get(page.opened);
+  const row = rowsShown().find((one) => one.model === page.opened);
+  if (!item || !row) return;
+  turn = new AbortController();
+  const { signal } = turn;
+  const name = nameOf(row.model);
+  const games = el('div', {}, el('p', { class: 'quiet' }, 'Looking for examples …'));
+  const panel = el('section', { class: 'why', 'aria-label': `Why ${name}` }, el('h3', {}, `Why ${name}?`), ...bars(row), games);
+  item.querySelector('.why')?.remove();
+  item.append(panel);
+  if (page.step.agreement) return games.replaceChildren(el('p', {}, 'It follows from your picks; a change of a chip ranks by the chips.'));
+  try {
+    const found = await ask('why', { profile: page.step.profile, model: row.model }, signal);
+    games.replaceChildren(...found.duels.map((duel) => example(duel, row.model)));
+  } catch (error) {
+    if (!signal.aborted) games.replaceChildren(el('p', { class: 'wrong' }, error.message));
+  }
+}
+
+/** What each line adds; in log-odds they add up. @param {any} row */
+function bars(row) {
+  if (!row.shares?.length) return [];
+  const parts = row.shares.map((share, at) => [label(at), share]);
+  const rest = row.log_odds - row.shares.reduce((sum, share) => sum + share, 0);
+  if (Math.abs(rest) > 0.005) parts.push(['whatever is asked', rest]);
+  const most = Math.max(1, ...parts.map(([, share]) => Math.abs(share)));
+  return [el('p', { class: 'quiet' }, `What each line adds to its mean log-odds, ${signed(row.log_odds, 2)} in sum; 1.1 is three in four people.`),
+    ...parts.map(([text, share]) => bar(text, share, (48 * Math.abs(share)) / most))];
+}
+
+/** @param {string} text @param {number} share @param {number} width */
+function bar(text, share, width) {
+  const rect = svg('rect', { class: share < 0 ? 'minus' : 'plus', x: `${share < 0 ? 50 - width : 50}%`, y: 2, width: `${width}%`, height: 12 });
+  return el('div', { class: 'bar' }, el('span', {}, text),
+    svg('svg', { 'aria-hidden': 'true' }, svg('line', { class: 'half', x1: '50%', x2: '50%', y1: 0, y2: 16 }), rect),
+    el('span', {}, signed(share, 2)));
+}
+
+/** @param {any} duel @param {string} model */
+function example(duel, model) {
+  const [won, lost] = [duel.probability > 0.5, duel.probability < 0.5];
+  const side = (who, text, better) => el('div', {},
+    el('p', {}, el('strong', {}, nameOf(who)), `, ${plural((text.match(/\S+/g) || []).length, 'word')}`),
+    el('div', { class: `answer${better ? ' better' : ''}`, tabindex: 0 }, ...markdown(text)));
+  return el('article', {}, el('h4', {}, `A typical ${won ? 'win' : lost ? 'loss' : 'tie'}: preferred ${percent(duel.probability)}`),
+    el('p', {}, el('em', {}, duel.query)),
+    el('div', { class: 'pair' }, side(model, duel.response, won),
+      side(page.wanted.baseline || page.bank.baseline, duel.baseline_response, lost)));
 }

@@ -1,10 +1,10 @@
-/** What a person asked for. The address holds all of it, so that a link or a reload is the same page again. */
+/** What a person asked for, which the address holds, and the HTTP API. */
 
 /**
  * @typedef {{text: string, kind: 'like' | 'dislike', weight: number}} Line
  * @typedef {{query: number, left: number, right: number, random: boolean, choice: string, offered: number[],
  *   reason: number | null}} Pick
- * @typedef {{lines: Line[], topics: string[], about: string, baseline: string, queries: number,
+ * @typedef {{lines: Line[], topics: string[], baseline: string, queries: number,
  *   open: boolean, under: number, picks: Pick[], seed: number, bank: string, typed: Line[]}} Wanted
  */
 
@@ -14,13 +14,12 @@ const CHOICES = ['left', 'same', 'right'];
 export function fromQuery(query) {
   const given = new URLSearchParams(query);
   const weights = given.getAll('weights').map(Number);
-  const lines = [...given.getAll('criteria').map((text) => line(text, 'like')),
-    ...given.getAll('dislikes').map((text) => line(text, 'dislike'))];
-  if (weights.length === lines.length) lines.forEach((one, at) => { one.weight = weights[at] || 1; });
+  const kinds = { criteria: 'like', dislikes: 'dislike' };
+  const lines = [...given].filter(([name]) => name in kinds).map(([name, text]) => line(text, kinds[name]));
+  if (weights.length === lines.length) likesFirst(lines).forEach((one, at) => { one.weight = weights[at] || 1; });
   return {
     lines,
     topics: given.getAll('topics'),
-    about: given.get('about') || '',
     baseline: given.get('baseline') || '',
     queries: Number(given.get('queries')) || 0,
     open: given.has('open'),
@@ -32,19 +31,52 @@ export function fromQuery(query) {
   };
 }
 
+/** @type {any} what all parts of the page share; `changed` and `draw` are of main.js */
+export const page = {
+  bank: null, wanted: fromQuery(location.search), example: false, step: null, opened: '', view: '', anyway: false, all: false,
+  changed: () => {}, draw: () => {},
+};
+
 /** @param {string} text @param {'like' | 'dislike'} kind @param {number} [weight] @returns {Line} */
-export const line = (text, kind, weight = 1) => ({ text, kind, weight });
+export function line(text, kind, weight = 1) {
+  return { text, kind, weight };
+}
+
+/** What the person typed: an example is not theirs. @returns {Line[]} */
+export const ownLines = () => (page.example ? [] : page.wanted.lines);
+
+/** @param {string} model @returns {string} as it is called on the page */
+export const nameOf = (model) => page.bank.facts?.[model]?.display || model;
+
+/** @returns {boolean} whether the ranking must not be shown */
+export const refused = () => Boolean(page.step?.refusal) && !page.anyway;
+
+/** @returns {boolean} whether nothing was asked and the published ranking is shown */
+export const general = () => Boolean(page.bank.published) && !page.wanted.lines.length && !page.wanted.picks.length;
+
+/** Rows after the filters of the page. @returns {any[]} */
+export function rowsShown() {
+  const { open, under } = page.wanted;
+  const rows = general() ? page.bank.published.rows : refused() ? [] : page.step?.leaderboard || [];
+  return rows.filter((row) => {
+    const facts = page.bank.facts?.[row.model] || {};
+    return (!open || facts.open_weights === true) && (!under || (facts.usd_out ?? Infinity) <= under);
+  });
+}
+
+/** @param {Line[]} lines @returns {Line[]} in the order of the API's weights */
+function likesFirst(lines) {
+  return ['like', 'dislike'].flatMap((kind) => lines.filter((one) => one.kind === kind));
+}
 
 /** As the API takes it. @param {Wanted} wanted @returns {Record<string, any>} only what is not as usual */
 export function profileOf(wanted) {
-  const likes = wanted.lines.filter((one) => one.kind === 'like');
-  const dislikes = wanted.lines.filter((one) => one.kind === 'dislike');
-  const weights = [...likes, ...dislikes].map((one) => one.weight);
+  const lines = likesFirst(wanted.lines);
+  const weights = lines.map((one) => one.weight);
   const all = {
-    criteria: likes.map((one) => one.text),
-    dislikes: dislikes.map((one) => one.text),
-    topics: wanted.about ? [] : wanted.topics,
-    about: wanted.about,
+    criteria: lines.filter((one) => one.kind === 'like').map((one) => one.text),
+    dislikes: lines.filter((one) => one.kind === 'dislike').map((one) => one.text),
+    topics: wanted.topics,
     baseline: wanted.baseline,
     queries: wanted.queries,
     weights: weights.every((weight) => weight === 1) ? [] : weights,
@@ -58,15 +90,17 @@ export function queryOf(profile) {
   return new URLSearchParams(pairs).toString();
 }
 
-/** @param {Wanted} wanted @returns {string} of the page's address */
+/** @param {Wanted} wanted @returns {string} of the page's address, lines in their order */
 export function toQuery(wanted) {
+  const { criteria, dislikes, ...rest } = profileOf(wanted);
+  const lines = wanted.lines.map((one) => queryOf({ [one.kind === 'like' ? 'criteria' : 'dislikes']: one.text }));
   const own = {
     open: wanted.open ? 1 : [],
     under: wanted.under || [],
     ...(wanted.picks.length ? { picks: wanted.picks.map(ofPick).join('_'), seed: wanted.seed, bank: wanted.bank,
       typed: wanted.typed.map((one) => `${one.kind === 'like' ? '+' : '-'}${one.text}`) } : {}),
   };
-  return queryOf({ ...profileOf(wanted), ...own });
+  return [...lines, queryOf({ ...rest, ...own })].filter(Boolean).join('&');
 }
 
 /** @param {Pick} pick @returns {string} such as `12.0.3.0.2.5-7.5`: question, sides, drawn at random, choice, reasons */
@@ -84,4 +118,37 @@ function toPick(text) {
     choice: CHOICES[Number(choice)], offered: offered ? offered.split('-').map(Number) : [],
     reason: reason === '' ? null : Number(reason),
   };
+}
+
+/** @returns {any} the request for the ranking by picks */
+export function picksAsked() {
+  const { picks, seed, bank, typed } = page.wanted;
+  return { profile: profileOf({ ...page.wanted, lines: typed }), picks, seed, bank };
+}
+
+/** Relative to the page, so that it works behind a proxy with a path of its own. @param {string} path @returns {URL} */
+export const address = (path) => new URL(`api/${path}`, document.baseURI);
+
+/** The server refused; the message is the server's. */
+export class Refused extends Error {}
+
+/** There was no whole answer. */
+export class Unreachable extends Error {}
+
+/**
+ * An answer; `body` is sent by POST.
+ * @param {string} path @param {any} [body] @param {AbortSignal} [signal] @param {'json' | 'blob'} [kind] @returns {Promise<any>}
+ */
+export async function ask(path, body, signal, kind = 'json') {
+  const post = { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) };
+  const answer = await fetch(address(path), body === undefined ? { signal } : { ...post, signal }).catch(unreachable);
+  if (answer.ok) return answer[kind]().catch(unreachable); // a body that is cut off is no empty answer
+  const { error } = await answer.json().catch(() => ({}));
+  throw new Refused(error || `The server answered with status ${answer.status}.`);
+}
+
+/** @param {any} error @returns {never} as it is, where the request was given up */
+function unreachable(error) {
+  if (error instanceof DOMException) throw error;
+  throw new Unreachable('The server cannot be reached.');
 }
