@@ -51,7 +51,7 @@ def test_from_the_first_look_to_a_comparison(browser: Any, address: str) -> None
         headline(page, re.compile("in this example$"))
         assert len(names(page)) == 13 and page.locator(".chip").count() == 1 and "criteria" not in page.url
         add(page, "please be brief")
-        headline(page, re.compile("^maple-nano leads for you$"))
+        headline(page, re.compile("^maple-nano.* tied for you$"))
         page.get_by_role("button", name="please be brief counts 1 times. Change it").click()
         complete(page)
         expect(page.get_by_role("button", name="please be brief counts 2 times. Change it")).to_be_focused()
@@ -115,7 +115,7 @@ def test_without_a_network_the_old_ranking_says_so(browser: Any, address: str) -
         page.locator("#picking").get_by_role("button", name="Try again").click()
         expect(page.locator("#picking h2")).to_have_text("Which answer do you prefer? Pick 1")
         page.locator("#picking").get_by_role("button", name="Leave").click()
-        headline(page, re.compile("for you$"))
+        headline(page, re.compile("for you$|^Not enough signal"))
         assert names(page)[-1] == "maple-nano"
         page.wrong.clear()
 
@@ -146,7 +146,7 @@ def test_the_oracle_starts_from_an_example(browser: Any, tmp_path: Path) -> None
         expect(page.locator(".chip")).to_have_text(re.compile("Prefers concise answers.*an example"))
         first = names(page)
         add(page, DETAILED)
-        headline(page, re.compile("for you$"))
+        headline(page, re.compile("for you$|^Not enough signal"))
         expect(page.locator(".chip")).to_have_count(1)
         assert names(page)[0] in first[-3:]
         page.get_by_role("button", name=f"Take away: {DETAILED}").click()
