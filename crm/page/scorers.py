@@ -47,7 +47,7 @@ class WordsScorer:
         "step by step, with examples",
         "simple words, short sentences",
         "numbers and sources",
-        "polite, like a friend",
+        "polite, no emoji",
     )
 
     def __init__(self, words: OwnWords) -> None:

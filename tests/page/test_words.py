@@ -70,6 +70,7 @@ def test_examples_the_pool_of_picks_and_proposals_are_understood(ranker: Ranker)
     scorer: Any = ranker.scorer
     lines = [*scorer.examples, *(side for entry in read_pool() for side in (entry.like, entry.opposite))]
     assert scorer.not_understood(lines) == () and len(lines) > 28
+    assert not [each for each in scorer.understood(scorer.examples) if each.why]
     for entry in read_pool():
         like, opposite = scorer.words.weights([entry.like]), scorer.words.weights([entry.opposite])
         assert like.keys() == opposite.keys() and all(like[name] * opposite[name] < 0 for name in like), entry.name

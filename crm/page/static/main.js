@@ -30,6 +30,7 @@ function restart() {
   mistake('');
   showChips();
   showChoice();
+  byId('examples').hidden = ownLines().length > 0;
   return rank();
 }
 
