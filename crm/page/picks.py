@@ -109,7 +109,7 @@ class Picking:
             "leaderboard": _leaderboard(session, part),
         }
 
-    def votes(self, asked: PicksRequest) -> list[tuple[str, str, str, str]]:
+    def votes(self, asked: PicksRequest) -> list[tuple[str, ...]]:
         """The picks as query, both texts, and ``a``, ``b`` or ``tie``. Raises `ProfileError` for what is not there."""
         part = self.ranker.select(asked.profile)
         if asked.bank not in ("", self._digest(part, asked.profile)):

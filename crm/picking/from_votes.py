@@ -61,7 +61,7 @@ def session_of(
     Raises ``ValueError`` where none could.
     """
     scores = [side.reshape(len(side), -1, 2) for side in (likes, opposites)]
-    read = np.isfinite(scores[0]).all(axis=(0, 2))
+    read = np.asarray(np.isfinite(scores[0]).all(axis=(0, 2)))
     if not read.any():
         raise ValueError(f"votes: none of {len(preferences)} could be read; give votes with shorter texts")
     kept = [row for row, fits in zip(preferences, read, strict=True) if fits]

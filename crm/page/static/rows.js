@@ -59,9 +59,9 @@ function because(rows) {
 function changes(rows) {
   const places = usual();
   const moved = rows.filter((row) => places.has(row.model)).map((row) => [row, places.get(row.model).rank - row.rank]);
-  const told = (sign) => moved.filter(([, by]) => sign * by > 2).sort((one, two) => sign * (two[1] - one[1])).slice(0, 2)
+  const far = (sign) => moved.filter(([, by]) => sign * by > 2).sort((one, two) => sign * (two[1] - one[1])).slice(0, 2)
     .map(([row]) => `${nameOf(row.model)} (${places.get(row.model).rank} → ${row.rank})`).join(', ');
-  const parts = [told(1) && `up ${told(1)}`, told(-1) && `down ${told(-1)}`].filter(Boolean);
+  const parts = [far(1) && `up ${far(1)}`, far(-1) && `down ${far(-1)}`].filter(Boolean);
   return parts.length ? `Against the general ranking: ${parts.join('; ')}.` : '';
 }
 
