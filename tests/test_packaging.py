@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
-PACKAGED = ("*.py", "*.pyi", "*.j2", "*.yaml", "*.html", "*.css", "*.js", "*.safetensors", "py.typed")
+PACKAGED = ("*.py", "*.csv", "*.pyi", "*.j2", "*.yaml", "*.html", "*.css", "*.js", "*.safetensors", "py.typed")
 PYTHONS = ("3.11", "3.12", "3.13")
 
 
