@@ -51,11 +51,8 @@ class WordsScorer:
     )
 
     def __init__(self, words: OwnWords) -> None:
-        from crm.leaderboard.own_words import pool  # torch comes with it
-
         self.words, self.bank = words, words.bank
-        scored = [entry for name, entry in pool().items() if name in MEASURES or name in words.matrix.columns]
-        self._scored = {entry[side] for entry in scored for side in ("more", "less")}
+        self._scored = words.scored
 
     def scores(self, criteria: Sequence[str]) -> Scores:
         """(N, Q, M) float32, each line alone; 0 for one of which nothing counts."""
@@ -71,11 +68,13 @@ class WordsScorer:
         return self.words.outcomes(criteria, weights, part)
 
     def score_texts(self, criteria: Sequence[str], texts: Sequence[Conversation]) -> Scores:
-        """(N, T) of other texts, each line alone; NaN for a text that is too short to say."""
-        from crm.judges.traits_judge import CLEAR
+        """(N, T) of other texts by what is counted, each line alone; NaN for a text that is too short to say."""
+        from crm.judges.traits_judge import CLEAR  # torch comes with it
+        from crm.leaderboard.matrix import COUNTED
 
         wanted = [self.words.weights([line]) for line in criteria]
-        names = [name for name in MEASURES if any(name in each for each in wanted)]
+        counted = (name for name in MEASURES if self.words.matrix.scorer(name) == COUNTED)
+        names = [name for name in counted if any(name in each for each in wanted)]
         read = (Text("\n".join(turn.content for turn in response)) for _, response in texts)
         cells = np.array([[MEASURES[name](text) / MEASURES[name].clear for name in names] for text in read])
         weights = np.array([[each.get(name, 0.0) for name in names] for each in wanted])

@@ -77,9 +77,9 @@ def test_examples_the_pool_of_picks_and_proposals_are_understood(ranker: Ranker)
     for each in scorer.understood(["candle", "it should speak Turkish", "funny and short"]):
         assert each.nearest
     for entry in pool().values():
-        for side in ("more", "less"):
-            (again,) = scorer.words.understood([entry[side]])
-            assert again.meaning == entry[side]
+        for meaning in (entry.more, entry.less):
+            (again,) = scorer.words.understood([meaning])
+            assert again.meaning == meaning
 
 
 def test_votes_are_scored_as_the_bank_is(ranker: Ranker) -> None:
