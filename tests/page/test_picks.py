@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
-from scipy.stats import kendalltau
 
 from crm.page.picks import MOST_VOTES
 from crm.page.profile import Profile
@@ -124,7 +123,8 @@ def test_the_chips_of_picks_rank_as_the_picks(http: TestClient) -> None:
     }
     rates = {row["model"]: row["win_rate"] for row in http.post("/api/rank", json=profile).json()["leaderboard"]}
     by_picks = {row["model"]: row["win_rate"] for row in reply["leaderboard"]}
-    assert kendalltau([rates[name] for name in by_picks], list(by_picks.values())).statistic > 0.8
+    gaps = [rates[name] - rate for name, rate in by_picks.items()]
+    assert np.abs(gaps).mean() < 0.015, "in size as in order: units of picks are not those of lines"
 
 
 def test_picks_come_back_as_votes(http: TestClient) -> None:
