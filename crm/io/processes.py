@@ -7,8 +7,6 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
-import torch
-
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 
@@ -67,6 +65,7 @@ def start(devices: int | str, nodes: int | str) -> Processes:
     check_launcher("devices", devices, nodes)
     if devices * nodes == 1:
         return ALONE
+    import torch
     from lightning.fabric import Fabric
     from lightning.fabric.utilities.exceptions import MisconfigurationException
 
@@ -99,7 +98,12 @@ def launched_processes() -> tuple[int, int] | None:
 
 def settled(devices: int | str, nodes: int | str) -> tuple[int, int]:
     """Numbers in place of ``auto``: what a launcher has started, else every visible CUDA GPU, else one process."""
-    launched = launched_processes() or (max(1, torch.cuda.device_count()), 1)
+    launched = launched_processes()
+    if launched is None and "auto" in (devices, nodes):
+        import torch  # takes a second or two to load
+
+        launched = max(1, torch.cuda.device_count()), 1
+    launched = launched or (1, 1)
     found = [each if value == "auto" else int(value) for value, each in zip((devices, nodes), launched, strict=True)]
     return found[0], found[1]
 

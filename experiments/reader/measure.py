@@ -16,12 +16,13 @@ from scipy.stats import kendalltau
 from torch import Tensor
 
 from crm.criteria.counting import MEASURES
-from crm.judges.reader import LONGEST, ClauseClassifier, SentenceReader
+from crm.judges.reader import SentenceReader
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import read_public_bank
 from crm.leaderboard.matrix import CriteriaMatrix
 from crm.leaderboard.own_words import OwnWords
 from crm.report.statistics import wilson
+from experiments.reader.network import ClauseNetwork
 from experiments.reader.sentences import sides, unseen, wordings
 
 HELD_OUT = Path(__file__).with_name("held_out.json")
@@ -30,15 +31,14 @@ WRONG = 0.1
 """Share of understood sentences that may be wrong, from which the limit follows."""
 
 
-def logits_of(model: ClauseClassifier, tokenizer: Any, texts: Sequence[str]) -> Tensor:
+def logits_of(model: ClauseNetwork, tokenizer: Any, texts: Sequence[str]) -> Tensor:
     """(N, classes) for whole sentences."""
-    rows = [torch.tensor(tokenizer.encode(text).ids[:LONGEST] or [1]) for text in texts]
+    rows = [row.ids for row in tokenizer.encode_batch(list(texts))]
     with torch.inference_mode():
-        found: Tensor = model(torch.nn.utils.rnn.pad_sequence(rows, batch_first=True))
-    return found
+        return torch.cat([model(torch.tensor(rows[at : at + 128])) for at in range(0, len(rows), 128)])
 
 
-def calibrate(model: ClauseClassifier, tokenizer: Any) -> tuple[float, float]:
+def calibrate(model: ClauseNetwork, tokenizer: Any) -> tuple[float, float]:
     """The temperature with the least log loss on unseen sentences, and the limit above which `WRONG` are wrong."""
     place = {side: row for row, side in enumerate(sides())}
     texts, asked = zip(*unseen(), strict=True)

