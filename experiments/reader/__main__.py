@@ -30,7 +30,8 @@ from crm.data.public.banks import read_published
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.judges.clause_classifier import GROUP, word_pieces
-from experiments.reader.measure import calibrate, measure
+from crm.judges.reader import SentenceReader
+from experiments.reader.measure import calibrate, draw_calibration, measure
 from experiments.reader.network import ClauseNetwork, pretrained
 from experiments.reader.sentences import Sentences, phrase_table, wordings
 
@@ -56,6 +57,7 @@ def main(words: Sequence[str] | None = None) -> int:
     train(model, tokenizer, Sentences(given.seed, queries), given.steps, given.seed)
     temperature, limit = calibrate(model, tokenizer)
     write(given.out, model, pieces, temperature, limit)
+    draw_calibration(SentenceReader(given.out), Path(__file__).with_name("calibration.png"))
     results = measure(given.out, given.root) | {"steps": given.steps, "seed": given.seed, "commit": commit()}
     print(replace_file(Path(__file__).with_name("results.json"), json.dumps(results, indent=1) + "\n").read_text())
     return 0

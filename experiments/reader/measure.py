@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 from scipy.stats import kendalltau
@@ -21,6 +22,7 @@ from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import read_public_bank
 from crm.leaderboard.matrix import CriteriaMatrix
 from crm.leaderboard.own_words import OwnWords
+from crm.report.plots import COLOURS, GREY, save_figure, tidy_axes
 from crm.report.statistics import wilson
 from experiments.reader.network import ClauseNetwork
 from experiments.reader.sentences import sides, unseen, wordings
@@ -72,23 +74,52 @@ def measure(path: Path, root: str) -> dict[str, Any]:
 
 
 def _one(reader: SentenceReader, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    right, sure, top, understood = [], [], [], []
+    sure, top = readings(reader, rows)
+    right, understood = [], []
     for row in rows:
-        clauses = reader.read(row["text"])
-        best = max(clauses, key=lambda clause: clause.confidence)
-        side = "more" if best.side > 0 else "less"
-        top.append((best.nearest[0][0], side) == (row["name"], row["side"]))
-        sure.append(best.confidence)
-        known = [(clause.criterion, clause.side) for clause in clauses if clause.criterion]
+        known = [(clause.criterion, clause.side) for clause in reader.read(row["text"]) if clause.criterion]
         understood.append(bool(known))
         if known:
             right.append(all(each == (row["name"], 1 if row["side"] == "more" else -1) for each in known))
     return {
-        "trait and side right": _share(top),
+        "trait and side right": _share(top.tolist()),
         "refused": _share([not each for each in understood]),
         "right of what is understood": _share(right),
-        "calibration error": round(calibration_error(np.array(sure), np.array(top)), 4),
+        "calibration error": round(calibration_error(sure, top), 4),
     }
+
+
+def readings(reader: SentenceReader, rows: Sequence[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
+    """Of each sentence, the confidence in [0, 1] of its surest clause, and whether criterion and side are right."""
+    sure, right = [], []
+    for row in rows:
+        best = max(reader.read(row["text"]), key=lambda clause: clause.confidence)
+        side = "more" if best.side > 0 else "less"
+        right.append((best.nearest[0][0], side) == (row["name"], row["side"]))
+        sure.append(best.confidence)
+    return np.array(sure), np.array(right)
+
+
+def draw_calibration(reader: SentenceReader, path: Path, bins: int = 10) -> None:
+    """Share that is right over confidence, with 95 % intervals, on the held-out sentences."""
+    rows = json.loads(HELD_OUT.read_text(encoding="utf-8"))["one"]
+    sure, right = readings(reader, rows)
+    place = np.minimum((sure * bins).astype(int), bins - 1)
+    figure = Figure(figsize=(4.5, 4.2), layout="constrained")
+    axes = figure.subplots()
+    axes.plot([0, 1], [0, 1], color=GREY, linewidth=1)
+    axes.axvline(reader.limit, color=GREY, linestyle=":", linewidth=1)
+    axes.annotate("limit", (reader.limit, 0.02), rotation=90, ha="right", color=GREY)
+    for one in range(bins):
+        if count := int((place == one).sum()):
+            share = float(right[place == one].mean())
+            low, high = wilson(share, count)
+            centre = float(sure[place == one].mean())
+            axes.errorbar(centre, share, [[share - low], [high - share]], fmt="o", color=COLOURS[0], capsize=2)
+            axes.annotate(str(count), (centre, share), xytext=(5, -9), textcoords="offset points", fontsize=8)
+    axes.set(xlabel="confidence", ylabel="criterion and side right", xlim=(0, 1.02), ylim=(0, 1.02))
+    tidy_axes(axes)
+    save_figure(figure, path)
 
 
 def boards(reader: SentenceReader, bank: Bank, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
