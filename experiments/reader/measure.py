@@ -29,7 +29,7 @@ from experiments.reader.sentences import sides, unseen, wordings
 
 HELD_OUT = Path(__file__).with_name("held_out.json")
 """Sentences by somebody who has not seen the wordings: ``one`` criterion, ``several``, ``nothing``."""
-WRONG = 0.1
+WRONG = 0.05
 """Share of understood sentences that may be wrong, from which the limit follows."""
 
 

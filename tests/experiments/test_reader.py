@@ -68,7 +68,7 @@ def tiny() -> tuple[list[str], ClauseNetwork]:
 def test_a_trained_reader_is_read_back_from_its_file(tmp_path: Path) -> None:
     (pieces, model), path = tiny(), tmp_path / "reader.safetensors"
     tokenizer = word_pieces(pieces)
-    train(model, tokenizer, Sentences(0, QUERIES), 2, seed=0)
+    train(model, tokenizer, Sentences(0, QUERIES), (2, 1e-3, 1e-3), seed=0)
     temperature, limit = calibrate(model, tokenizer)
     write(path, model, pieces, temperature, limit)
     reader = SentenceReader(path)
@@ -81,7 +81,7 @@ def test_a_trained_reader_is_read_back_from_its_file(tmp_path: Path) -> None:
 def test_four_bits_keep_the_extreme_of_a_group_and_round_the_rest() -> None:
     weights = torch.randn(3, 2 * GROUP, generator=torch.Generator().manual_seed(0))
     codes, scale = four_bits(weights)
-    rounded, groups = codes * scale, weights.unflatten(1, (2, GROUP))
+    rounded, groups = codes * scale, weights.reshape(3, 2, GROUP)
     assert codes.min() == -8 and codes.max() <= 7
     most = groups.abs().argmax(-1, keepdim=True)
     torch.testing.assert_close(rounded.gather(2, most), groups.gather(2, most), rtol=1e-3, atol=0)
