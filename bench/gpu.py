@@ -1,4 +1,4 @@
-"""``python -m bench.gpu``: the same contest on one GPU, bfloat16, random Qwen3 weights.
+"""``make gpu-check``: parity on one GPU, then training and scoring beside peers, bfloat16, random Qwen3 weights.
 
 MFU is the work that no exact method can avoid over the device's peak: each token of the prefix tree once, without
 padding, recomputation or repeated prefixes. A token costs, forward, 2 P + 4 L h d c with P the matrices'
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import itertools
 import json
 import statistics
 import sys
@@ -25,12 +26,14 @@ from torch.optim import AdamW
 from bench import ours, peers
 from bench.models import QWEN3, SMALL, TOY, Size, build_reward_model, stock_twin
 from bench.pairs import bench_tokenizer, synthetic_pairs, synthetic_queries
-from bench.rounds import Answer, Contestant, Stopwatch, contest, ratio, versions
+from bench.parity import check_parity
+from bench.rounds import Answer, Contestant, Stopwatch, about, contest, ratio, versions
 from bench.run import RESULTS, quieten
 from bench.trl_peer import trl_steps
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.model.encoding import EncodedComparison
+from crm.training.memory import training_need
 
 TOYS = {"toy": TOY, "small": SMALL}
 Contestants = dict[str, Callable[[], Contestant]]
@@ -39,7 +42,7 @@ PEAK = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "L4": 12
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Measure every size that fits and write the file; a size that the time does not reach is named in it."""
+    """Check parity, then measure every size that fits; both files are written anew after each part."""
     parser = argparse.ArgumentParser(prog="python -m bench.gpu", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--sizes", nargs="+", choices=(*QWEN3, *TOYS), help="default: all that fit")
     parser.add_argument("--toy", action="store_true", help="on CPU, with small models")
@@ -50,44 +53,77 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--length", type=int, default=400, help="tokens of a response, within half as much either way")
     parser.add_argument("--tokens", type=int, default=16384, help="of one forward pass of ours, at most")
     parser.add_argument("--peak", type=float, help="peak bfloat16 operations a second of a device not in the table")
-    parser.add_argument("--minutes", type=float, default=9.0, help="no further size is begun after these")
+    parser.add_argument("--minutes", type=float, default=9.0, help="no further part is begun after these")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=RESULTS / "gpu.json")
+    parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args(words)
     quieten()
     if not given.toy and not torch.cuda.is_available():
-        print("no GPU is visible; `python -m bench.gpu --toy` tries the same on CPU", file=sys.stderr)
+        print("no GPU is visible; `make gpu-check TOY=1` tries the same on CPU", file=sys.stderr)
         return 2
-    device = "cpu" if given.toy else "cuda"
+    device, until = "cpu" if given.toy else "cuda", time.perf_counter() + given.minutes * 60
     peak = given.peak or (None if given.toy else peak_of(torch.cuda.get_device_name()))
-    found: dict[str, Any] = {"sizes": {}, "settings": {name: str(value) for name, value in vars(given).items()}}
-    found |= {"versions": versions(), "commit": commit(), "peak_flops": peak}
-    started = time.perf_counter()
-    for name in given.sizes or (TOYS if given.toy else QWEN3):
-        if time.perf_counter() - started > given.minutes * 60:
-            found["sizes"][name] = "not begun: out of time (--minutes)"
+    found: dict[str, Any] = {"parity": {}, "sizes": {}, "settings": {k: str(value) for k, value in vars(given).items()}}
+    found |= {"versions": versions(), "commit": commit(), "seeds": [given.seed], "peak_flops": peak}
+    for bf16, name in enumerate(("float32", "bfloat16")):
+        found["parity"][name] = _parity(device, bool(bf16))
+        _write(given.out, found)
+    for name, part in itertools.product(given.sizes or (TOYS if given.toy else QWEN3), PARTS):
+        late = time.perf_counter() > until
+        size = (QWEN3 | TOYS)[name]
+        entry = "not begun: out of time (--minutes)" if late else measure(size, part, device, peak, given)
+        found["sizes"].setdefault(name, {})[part] = entry
+        _write(given.out, found)
+    return int(any(outcome.startswith(FAILED) for outcome in found["parity"].values()))
+
+
+def _parity(device: str, bf16: bool) -> str:
+    """The worst difference from stock transformers; speed is measured even where one is too great."""
+    try:
+        return str(check_parity(quick=device == "cpu", device=device, bf16=bf16))
+    except (ValueError, RuntimeError) as error:
+        return f"{FAILED}{error}"
+
+
+def _write(folder: Path, found: dict[str, Any]) -> None:
+    replace_file(folder / "gpu.json", json.dumps(found, indent=1) + "\n")
+    table = to_markdown(found)
+    replace_file(folder / "gpu.md", table)
+    print(table, flush=True)
+
+
+def to_markdown(found: dict[str, Any]) -> str:
+    """What parity found, and a row for each contestant of each size and part."""
+    lines = ["# Parity and speed on one GPU", "", *(f"{name}: {text}  " for name, text in found["parity"].items()), ""]
+    lines += ["| model | part | contestant | unique tokens/s | MFU | time over ours | peak GB | estimate |"]
+    lines += ["|---|---|---|--:|--:|--:|--:|--:|"]
+    for name, part in ((name, part) for name, parts in found["sizes"].items() for part in parts):
+        if isinstance(entry := found["sizes"][name][part], str):
+            lines.append(f"| {name} | {part} | {entry} | | | | | |")
             continue
-        found["sizes"][name] = measure((QWEN3 | TOYS)[name], device, peak, given)
-        replace_file(given.out, json.dumps(found, indent=1) + "\n")
-        print(name, json.dumps(found["sizes"][name]["summary"]), flush=True)
-    replace_file(given.out, json.dumps(found, indent=1) + "\n")
-    return 0
+        for who, own in entry["contestants"].items():
+            cells = [own] + [""] * 4
+            if isinstance(own, dict):
+                times = entry["ratios"].get(who, {}).get("median", "")
+                estimate = entry.get("estimate_gigabytes") if who == "ours" else ""
+                cells = [own["unique_tokens_a_second"], own["mfu"], times, own.get("peak_gigabytes"), estimate]
+            shown = ["" if cell is None else str(cell) for cell in cells]
+            lines.append(f"| {name} | {part} | {who} | {' | '.join(shown)} |")
+    return "\n".join([*lines, "", about(found), ""])
 
 
-def measure(size: Size, device: str, peak: float | None, given: argparse.Namespace) -> dict[str, Any]:
-    """Training and scoring of one size: seconds of every round, tokens a second, MFU, peak memory, ratios."""
-    training = _training(size, device, given)
+def measure(size: Size, part: str, device: str, peak: float | None, given: argparse.Namespace) -> Any:
+    """Training or scoring of one size: seconds of every round, tokens a second, MFU, peak memory, ratios."""
     _free(device)
-    scoring = _scoring(size, device, given)
-    _free(device)
-    parts = {"train": training, "score": scoring}
-    for name, part in parts.items():
-        work = part.pop("work")
-        for entry in part["contestants"].values():
-            if isinstance(entry, dict):
-                entry |= _speed(size, work, statistics.median(entry["seconds"]), peak, training=name == "train")
-    summary = {name: part["ratios"] for name, part in parts.items()}
-    return {**parts, "summary": {name: {p: r["median"] for p, r in part.items()} for name, part in summary.items()}}
+    try:
+        found = PARTS[part](size, device, given)
+    except torch.OutOfMemoryError:
+        return "out of memory: the weights alone"
+    work = found.pop("work")
+    for entry in found["contestants"].values():
+        if isinstance(entry, dict):
+            entry |= _speed(size, work, statistics.median(entry["seconds"]), peak, training=part == "train")
+    return found
 
 
 def _training(size: Size, device: str, given: argparse.Namespace) -> dict[str, Any]:
@@ -105,6 +141,9 @@ def _training(size: Size, device: str, given: argparse.Namespace) -> dict[str, A
         "trl_default": lambda: trl_steps(stock_twin(model), tokenizer, pairs, bf16=True),
     }
     found = _contest(contestants, given.rounds, device)
+    if dtype == torch.float32:  # which `train.py` always has
+        largest = max(batch.input_ids.numel() for batch, _ in ours.batches_of(pairs, given.tokens))
+        found["estimate_gigabytes"] = round(training_need(model.backbone, largest, mixed=True).total / 1e9, 1)
     return {**found, "weights": str(dtype), "work": unique_work([[pair] for pair in pairs])}
 
 
@@ -122,6 +161,10 @@ def _scoring(size: Size, device: str, given: argparse.Namespace) -> dict[str, An
     }
     found = _contest(contestants, given.rounds, device)
     return {**found, "weights": str(dtype), "work": unique_work(queries)}
+
+
+PARTS = {"train": _training, "score": _scoring}
+FAILED = "failed: "
 
 
 def _contest(contestants: Contestants, rounds: int, device: str) -> dict[str, Any]:

@@ -14,16 +14,15 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from bench.models import FILLER_ID, PAD_ID, SMALL, build_reward_model, stock_twin, twin_of_ours
-from bench.ours import MODES, batch_of
+from bench.ours import MODES, batch_of, mixed
 from bench.pairs import FIRST_ID, from_ids
 from crm.model.encoding import EncodedComparison, Order, token_ids
 from crm.model.heads import LINEAR_HEADS
 from crm.model.reward_model import RewardModel
 
-LOGITS = 1e-4
-"""Greatest difference of a logit."""
-GRADIENTS = 1e-5
-"""Greatest difference of a parameter's gradient, as Euclidean norms, relative to that of the whole gradient."""
+ALLOWED = {False: (1e-4, 1e-5), True: (0.2, 0.05)}
+"""In float32 and under bfloat16 autocast: the greatest difference of a logit, and of a parameter's gradient as
+Euclidean norms, relative to that of the whole gradient."""
 BACKBONES = ("qwen3", "llama")
 Side = Literal["right", "left"]
 SIDES: tuple[Side, ...] = ("right", "left")
@@ -57,11 +56,15 @@ def main(words: Sequence[str] | None = None) -> int:
     return 0
 
 
-def check_parity(*, quick: bool = False, backbones: Sequence[str] = BACKBONES) -> Worst:
-    """Compare every combination in float32. Raises ``ValueError`` at the first difference above what is allowed."""
+def check_parity(
+    *, quick: bool = False, backbones: Sequence[str] = BACKBONES, device: str = "cpu", bf16: bool = False
+) -> Worst:
+    """Compare every combination. Raises ``ValueError`` at the first difference above what is allowed."""
     worst = Worst()
     for head, backbone in itertools.product(LINEAR_HEADS, backbones[:1] if quick else backbones):
-        model = build_reward_model(SMALL, head, seed=3, architecture=backbone, prunes=False, pad_id=FILLER_ID)
+        model = build_reward_model(
+            SMALL, head, seed=3, architecture=backbone, prunes=False, pad_id=FILLER_ID, device=device
+        )
         reference = stock_twin(model).eval()  # token classification has dropout
         ours = {"full": model, "pruned": twin_of_ours(model, prunes=True)}
         assert ours["pruned"].prunes, f"{backbone}: the last layer was not pruned, so this would check nothing"
@@ -69,32 +72,37 @@ def check_parity(*, quick: bool = False, backbones: Sequence[str] = BACKBONES) -
             if quick and name != "everything":
                 continue
             sides = SIDES[:1] if quick else SIDES
-            expected = {side: _outcome(model, _reference_logits(reference, head, rows, side), rows) for side in sides}
+            with mixed(device, bf16):
+                stock = {side: _reference_logits(reference, head, rows, side) for side in sides}
+            expected = {side: _outcome(model, logits, rows) for side, logits in stock.items()}
             for mode, layer in itertools.product(MODES, ours):
-                found = _outcome(model, ours[layer](batch_of(rows, mode)).preference_logit, rows)
+                with mixed(device, bf16):
+                    logits = ours[layer](batch_of(rows, mode).to(device)).preference_logit
+                found = _outcome(model, logits, rows)
                 for side in sides:
-                    _compare(worst, expected[side], found, f"{head} {backbone} {name} {mode} {layer} {side}")
+                    place = f"{head} {backbone} {name} {mode} {layer} {side}"
+                    _compare(worst, expected[side], found, place, ALLOWED[bf16])
     return worst
 
 
 def _outcome(model: RewardModel, logits: Tensor, rows: Sequence[EncodedComparison]) -> tuple[Tensor, dict[str, Tensor]]:
     """Logits, and the gradients of their mean loss; all models share the parameters of ``model``."""
     model.zero_grad()
-    target = torch.tensor([row.target for row in rows])
-    binary_cross_entropy_with_logits(logits, target).backward()  # type: ignore[no-untyped-call]
+    target = torch.tensor([row.target for row in rows], device=logits.device)
+    binary_cross_entropy_with_logits(logits.float(), target).backward()  # type: ignore[no-untyped-call]
     return logits.detach(), {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 
-def _compare(worst: Worst, expected: Any, found: Any, place: str) -> None:
+def _compare(worst: Worst, expected: Any, found: Any, place: str, allowed: tuple[float, float]) -> None:
     worst.compared += 1
     logit = float((expected[0] - found[0]).abs().max())
     if expected[1].keys() != found[1].keys():
         raise ValueError(f"{place}: gradients of {expected[1].keys() ^ found[1].keys()} on one side only")
     whole = torch.stack([gradient.norm() for gradient in expected[1].values()]).norm()
     gradient = max(float((found[1][name] - own).norm() / whole) for name, own in expected[1].items())
-    if not (logit <= LOGITS and gradient <= GRADIENTS):
+    if not (logit <= allowed[0] and gradient <= allowed[1]):
         raise ValueError(
-            f"{place}: logits differ by {logit:.2g} (allowed {LOGITS}), gradients by {gradient:.2g} ({GRADIENTS})"
+            f"{place}: logits differ by {logit:.2g} (allowed {allowed[0]}), gradients by {gradient:.2g} ({allowed[1]})"
         )
     if logit >= worst.logit:
         worst.logit, worst.at = logit, (place, worst.at[1])
@@ -113,14 +121,16 @@ def _reference_logits(reference: Any, head: str, rows: Sequence[EncodedCompariso
     mask = (ids != FILLER_ID).long()
     # Where padding stands first, positions have to be given: stock models count from the start of the row.
     positions = (mask.cumsum(dim=1) - 1).clamp(min=0)
-    logits: Tensor = reference(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=False).logits
+    inputs = {"input_ids": ids, "attention_mask": mask, "position_ids": positions}
+    on_device = {name: tensor.to(reference.device) for name, tensor in inputs.items()}
+    logits: Tensor = reference(**on_device, use_cache=False).logits.float()
     if head == "scalar":
         return logits[0::2, 0] - logits[1::2, 0]
     if head == "pairwise":
         return logits[:, 0] - logits[:, 1]
     shift = torch.tensor([width - len(sequence) if side == "left" else 0 for sequence in sequences])
-    reads = torch.tensor([[position for _, position in row.reads] for row in rows]) + shift[:, None]
-    each = torch.arange(len(rows))
+    reads = (torch.tensor([[position for _, position in row.reads] for row in rows]) + shift[:, None]).to(logits.device)
+    each = torch.arange(len(rows), device=logits.device)
     return logits[each, reads[:, 0], 0] - logits[each, reads[:, 1], 1]
 
 

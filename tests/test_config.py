@@ -33,6 +33,9 @@ NEEDS = {
     "model=pretrained": ["model.path=a/b"],
     "experiment=paper": ["data=simulation"],
     "experiment=ablation_real": ["data=simulation"],
+    "experiment=qwen3_4b_8gpu": ["data=simulation"],
+    "experiment=qwen3_0_6b_1gpu": ["data=simulation"],
+    "experiment=lora_24gb": ["data=simulation"],
 }
 ELSEWHERE = {"bank=own", *(f"data={name}" for name in ("file", "required", "checkpoint", "dataset", "mixture"))}
 """Defaults that wait for a word of the user's."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import re
 import runpy
 import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -253,6 +255,42 @@ def test_every_group_is_documented_with_all_its_options() -> None:
     for group in set(group_names()) - {"suite", "bank", "experiment"}:
         for option in option_names(group):
             assert f"`{option}`" in rows[group], f"{group}: {option}"
+
+
+def commands_of(page: str) -> list[tuple[str, list[str]]]:
+    """Name and words of every command that a page shows; of a sweep, every job."""
+    found = []
+    for name, line in re.findall(r"^ {4}(?:\w+=\S+ |srun )*python (train|evaluate)\.py (.*)$", page, re.MULTILINE):
+        words = [word for word in shlex.split(line) if word not in ("-m", "--cfg", "job")]
+        sweep = "-m" in shlex.split(line)
+        choices = [word.split(",") if sweep else [word] for word in words]
+        named = [
+            [one if i == 0 else f"{first[0].partition('=')[0]}={one}" for i, one in enumerate(first)]
+            for first in choices
+        ]
+        found += [(name, list(job)) for job in itertools.product(*named)]
+    return found
+
+
+def test_every_command_of_the_recipe_composes(command: Command, tmp_path: Path) -> None:
+    page = DOCS["train_qwen3_4b.md"]
+    found = commands_of(page)
+    assert len(found) == page.count("python train.py") + page.count("python evaluate.py") + 15, "a sweep of 16 jobs"
+    (tmp_path / "pairs.jsonl").write_text(json.dumps({"prompt": "a", "chosen": "b", "rejected": "c"}) + "\n")
+    shutil.copy(tmp_path / "pairs.jsonl", tmp_path / "other.jsonl")
+    shown = {}
+    for name, words in found:
+        code, out, error = command(name, *words, "--cfg", "job")
+        assert code == 0, f"{words}: {error}"
+        shown[tuple(words)] = out
+        if "hydra.run.dir=runs/mine" in words:  # which the commands after it resume and evaluate
+            (tmp_path / "runs/mine").mkdir(parents=True, exist_ok=True)
+            (tmp_path / "runs/mine/config.yaml").write_text(out, encoding="utf-8")
+    resumed = yaml.safe_load(shown["resume=runs/mine",])
+    assert (resumed["model"]["name"], resumed["trainer"]["strategy"]) == ("qwen3_4b", "fsdp")
+    jobs = [yaml.safe_load(out) for words, out in shown.items() if any("noise=" in word for word in words)]
+    assert len({(job["model"]["path"], job["loss"]["name"], job["noise"]["kind"]) for job in jobs}) == 16
+    assert all(job["trainer"]["devices"] == 8 and job["optimizer"]["lr"] == 1e-5 for job in jobs)
 
 
 @pytest.mark.slow

@@ -52,24 +52,53 @@ def test_the_cpu_contest_writes_both_files(small: None, tmp_path: Path, monkeypa
     assert (tmp_path / "cpu.md").read_text("utf-8") == to_markdown(found)
 
 
-def test_the_gpu_contest_runs_on_cpu_at_toy_size(small: None, tmp_path: Path) -> None:
+TOY_RUN = ["--toy", "--rounds", "1", "--pairs", "8", "--queries", "2", "--candidates", "3", "--length", "20"]
+
+
+def test_the_gpu_check_runs_on_cpu_at_toy_size(small: None, tmp_path: Path) -> None:
     pytest.importorskip("trl")
-    words = ["--toy", "--rounds", "1", "--pairs", "8", "--queries", "2", "--candidates", "3", "--length", "20"]
-    assert gpu.main([*words, "--peak", "1e12", "--out", str(tmp_path / "gpu.json")]) == 0
-    found = json.loads((tmp_path / "gpu.json").read_text("utf-8"))["sizes"]["small"]
-    assert set(found["train"]["ratios"]) == {"authors", "authors_no_checkpointing", "trl_default"}
-    assert set(found["score"]["ratios"]) == {"arrival_b4", "sorted_b4", "dynamic_cache"}
-    for part in ("train", "score"):
-        answers = [entry["answer"] for entry in found[part]["contestants"].values()]
+    assert gpu.main([*TOY_RUN, "--peak", "1e12", "--out", str(tmp_path)]) == 0
+    found = json.loads((tmp_path / "gpu.json").read_text("utf-8"))
+    assert all("12 comparisons with stock" in found["parity"][dtype] for dtype in ("float32", "bfloat16"))
+    parts = found["sizes"]["small"]
+    assert set(parts["train"]["ratios"]) == {"authors", "authors_no_checkpointing", "trl_default"}
+    assert set(parts["score"]["ratios"]) == {"arrival_b4", "sorted_b4", "dynamic_cache"}
+    for part in parts.values():
+        answers = [entry["answer"] for entry in part["contestants"].values()]
         for answer in answers:
             assert answer == pytest.approx(answers[0], abs=0.1)
-            assert found[part]["contestants"]["ours"]["unique_tokens_a_second"] > 0
+        assert part["contestants"]["ours"]["unique_tokens_a_second"] > 0
+    assert parts["train"]["estimate_gigabytes"] >= 0
+    table = (tmp_path / "gpu.md").read_text("utf-8")
+    assert table == gpu.to_markdown(found) and table.count("| small |") == 8
+
+
+def test_what_was_measured_before_a_cut_stays(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of parity is written and is the exit code; a kill during scoring leaves the training."""
+
+    def cut(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    def faulty(**_: Any) -> Any:
+        raise ValueError("scalar tree: logits differ")
+
+    monkeypatch.setattr(gpu, "check_parity", faulty)
+    entry = {"unique_tokens_a_second": 1, "mfu": None, "seconds": [1.0]}
+    training = {"contestants": {"ours": entry, "authors": "out of memory"}, "ratios": {}, "work": Work(1, 1)}
+    monkeypatch.setattr(gpu, "PARTS", {"train": lambda *_: dict(training), "score": cut})
+    with pytest.raises(KeyboardInterrupt):
+        gpu.main([*TOY_RUN, "--out", str(tmp_path)])
+    found = json.loads((tmp_path / "gpu.json").read_text("utf-8"))
+    assert found["parity"]["float32"] == "failed: scalar tree: logits differ" and "train" in found["sizes"]["small"]
+    assert "| small | train | authors | out of memory |" in (tmp_path / "gpu.md").read_text("utf-8")
+    assert gpu.main([*TOY_RUN, "--minutes", "0", "--out", str(tmp_path)]) == 1
+    assert "score | not begun: out of time" in (tmp_path / "gpu.md").read_text("utf-8")
 
 
 def test_without_a_gpu_the_gpu_contest_says_so(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert gpu.main([]) == 2
-    assert "--toy" in capsys.readouterr().err
+    assert "TOY=1" in capsys.readouterr().err
 
 
 def test_unique_work_by_hand() -> None:
