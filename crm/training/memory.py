@@ -64,7 +64,8 @@ def training_need(
     copies = 2 * sum(weight.numel() for weight in weights)
     gathered = width * backbone.get_input_embeddings().weight.numel() if sharded else 0  # type: ignore[operator]
     layers = layers_with_gradient(backbone)
-    layer = tokens * layer_bytes_per_token(backbone.config, mixed=mixed, sharded=sharded)
+    norms = any(p.requires_grad for p in backbone.layers[-1].parameters() if p.ndim == 1)  # type: ignore[index, union-attr]
+    layer = tokens * layer_bytes_per_token(backbone.config, mixed=mixed, sharded=sharded, norms=norms)
     if not checkpointing:
         return MemoryNeed(state, layers * layer + copies + 2 * gathered)
     inputs = width * tokens * layers * int(backbone.config.hidden_size)  # type: ignore[union-attr, arg-type]
@@ -73,12 +74,13 @@ def training_need(
     return MemoryNeed(state, inputs + gathered + max(one, gathered, cached))
 
 
-def layer_bytes_per_token(config: Any, *, mixed: bool, sharded: bool = False) -> int:
+def layer_bytes_per_token(config: Any, *, mixed: bool, sharded: bool = False, norms: bool = True) -> int:
     """Bytes that one decoder layer keeps of one token for the backward pass (SDPA attention, padded batch).
 
     With H hidden size, I intermediate size, A heads * head size, K the same of keys: ``26 H + 8 I + 14 A + 6 K`` in
     bfloat16 arithmetic, ``24 H + 16 I + 24 A + 8 K`` in float32. Residual stream and norms stay float32 in both; if
-    ``sharded`` (FSDP2) they are bfloat16 too, ``18 H + 8 I + 12 A + 8 K``.
+    ``sharded`` (FSDP2) they are bfloat16 too, ``18 H + 8 I + 12 A + 8 K``. Where ``norms`` are frozen (LoRA), what they
+    normalised is not kept; adapters outside of shards keep another copy of what the output projection reads.
     The factors are those of the tensors that autograd saves in a Qwen3 layer, of which others keep much the same.
     """
     hidden, heads = config.hidden_size, config.num_attention_heads
@@ -86,7 +88,10 @@ def layer_bytes_per_token(config: Any, *, mixed: bool, sharded: bool = False) ->
     queries, keys = heads * size, (getattr(config, "num_key_value_heads", None) or heads) * size
     inner = getattr(config, "intermediate_size", None) or 4 * hidden
     widths = (hidden, inner, queries, keys)
-    factors = ((18, 8, 12, 8) if sharded else (26, 8, 14, 6)) if mixed else (24, 16, 24, 8)
+    if norms:
+        factors = ((18, 8, 12, 8) if sharded else (26, 8, 14, 6)) if mixed else (24, 16, 24, 8)
+    else:
+        factors = ((14, 8, 10, 6) if sharded else (18, 8, 14, 4)) if mixed else (16, 16, 20, 4)
     return sum(factor * width for factor, width in zip(factors, widths, strict=True))
 
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from bench import gpu, index, parity, run
+from bench import gpu, index, memory_table, parity, run
 from bench.gpu import Work, flops, unique_work
-from bench.memory_table import Setup, peak_and_estimate
-from bench.models import SMALL, Size
+from bench.memory_table import Setup, meta_model, peak_and_estimate
+from bench.models import QWEN3, SMALL, Size
 from bench.pairs import from_ids
 from bench.parity import cases, check_parity
 from bench.rounds import Stopwatch, contest, ratio, within
 from bench.run import to_markdown
+from crm.model.backbone import without_lora_wrapper
+from crm.training.memory import GIB, training_need
 
 pytestmark = pytest.mark.slow
 
@@ -143,6 +146,21 @@ SETUPS = [
 def test_the_estimate_is_near_what_torch_counts(setup: Setup, checkpointing: bool) -> None:
     peak, estimate = peak_and_estimate(MEDIUM, setup, checkpointing)
     assert estimate == pytest.approx(peak, rel=0.15)
+
+
+@pytest.mark.parametrize("name", QWEN3)
+def test_the_estimate_is_within_a_tenth_of_the_recorded_table(name: str) -> None:
+    """Every cell of docs/memory.md, which took an hour to count: without / with checkpointing, for every setup."""
+    pytest.importorskip("peft")
+    page = (Path(__file__).parents[2] / "docs/memory.md").read_text("utf-8")
+    (row,) = re.findall(rf"^\| Qwen3-{re.escape(name)} \|(.*)\|$", page, re.MULTILINE)
+    models = {rank: without_lora_wrapper(meta_model(QWEN3[name], rank, False).backbone) for rank in (0, 16)}
+    for setup, cell in zip(memory_table.SETUPS, row.split("|"), strict=True):
+        for checkpointing, peak in zip((False, True), map(float, cell.split("/")), strict=True):
+            places = {"shards" if setup.strategy == "fsdp" else "replicas": setup.devices}
+            tokens = memory_table.SEQUENCES * memory_table.LENGTH
+            need = training_need(models[setup.rank], tokens, mixed=True, checkpointing=checkpointing, **places)
+            assert need.total / GIB == pytest.approx(peak, rel=0.1), f"{setup.title}, checkpointing {checkpointing}"
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ from transformers import Qwen3Config, Qwen3Model
 
 from crm.config import compose
 from crm.model.attention.frozen_layers import freeze_lower_layers
+from crm.model.backbone import add_lora
 from crm.training.memory import (
     GIB,
     MemoryNeed,
@@ -20,7 +21,12 @@ from crm.training.memory import (
     training_need,
 )
 
-SIZES = {"0.6B": (1024, 3072, 16, 28), "4B": (2560, 9728, 32, 36), "8B": (4096, 12288, 32, 36)}
+SIZES = {
+    "0.6B": (1024, 3072, 16, 28),
+    "1.7B": (2048, 6144, 16, 28),
+    "4B": (2560, 9728, 32, 36),
+    "8B": (4096, 12288, 32, 36),
+}
 
 
 def qwen3(hidden: int, inner: int, heads: int, layers: int, keys: int = 8, size: int = 128) -> Qwen3Config:
@@ -35,9 +41,10 @@ def qwen3(hidden: int, inner: int, heads: int, layers: int, keys: int = 8, size:
     )
 
 
-def kept_bytes(config: Any, tokens: int, mixed: bool) -> int:
+def kept_bytes(config: Any, tokens: int, mixed: bool, rank: int = 0) -> int:
     """Bytes that autograd keeps of a padded forward pass, the parameters left out; every storage once."""
-    model = Qwen3Model(config).train()
+    model: Any = Qwen3Model(config).train()
+    model = add_lora(model, rank, rank, 0.0).train() if rank else model
     own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     kept: dict[int, torch.Tensor] = {}
 
@@ -74,6 +81,24 @@ def test_a_tokens_activations_are_what_autograd_keeps(shape: tuple[int, int, int
     assert linear / 2 == pytest.approx(estimate, rel=0.01), "of each of two sequences"
 
 
+@pytest.mark.parametrize("mixed", [True, False])
+def test_adapters_keep_what_frozen_norms_do_not(mixed: bool) -> None:
+    """As above, with adapters of rank 1 on every linear layer: what it puts out, seven times a layer, is kept too."""
+    pytest.importorskip("peft")
+
+    def of_a_layer(tokens: int) -> int:
+        # The lowest layer keeps less: nothing below it needs a gradient.
+        two, three = (kept_bytes(qwen3(128, 320, 12, layers, keys=2, size=64), tokens, mixed, 1) for layers in (2, 3))
+        return three - two
+
+    short, middle, long = (of_a_layer(tokens) for tokens in (32, 64, 96))
+    quadratic = (long - 2 * middle + short) / (2 * 32**2)
+    linear = (long - short) / 64 - quadratic * (96 + 32)
+    estimate = layer_bytes_per_token(qwen3(128, 320, 12, 1, keys=2, size=64), mixed=mixed, norms=False)
+    ranks = 7 * (2 if mixed else 4)
+    assert linear / 2 == pytest.approx(estimate + ranks, rel=0.01)
+
+
 def test_state_by_hand() -> None:
     """16 bytes a trained parameter, 4 a frozen one, 4 more with replicas; a half each on two shards."""
     model = Qwen3Model(qwen3(32, 48, 2, 3, keys=1, size=16))
@@ -105,9 +130,22 @@ def test_layers_below_the_lowest_trained_weight_keep_nothing() -> None:
 CHOICES = [
     ("0.6B", 1, 24, 0, "auto", False),
     ("0.6B", 8, 80, 0, "ddp", False),
+    ("1.7B", 1, 24, 0, "", None),
+    ("1.7B", 1, 24, 16, "auto", True),
+    ("1.7B", 2, 24, 0, "fsdp", True),
+    ("1.7B", 1, 80, 0, "auto", False),
+    ("1.7B", 8, 80, 0, "ddp", False),
     ("4B", 1, 24, 0, "", None),
     ("4B", 1, 24, 16, "auto", True),
+    ("4B", 4, 24, 0, "fsdp", True),
     ("4B", 8, 24, 0, "fsdp", True),
+    ("4B", 1, 80, 0, "auto", True),
+    ("4B", 2, 80, 0, "fsdp", False),
+    ("8B", 1, 80, 0, "", None),
+    ("8B", 1, 80, 16, "auto", True),
+    ("8B", 8, 24, 0, "fsdp", True),
+    ("8B", 2, 80, 0, "fsdp", True),
+    ("8B", 4, 80, 0, "fsdp", False),
     ("8B", 8, 80, 0, "fsdp", False),
 ]
 """Full 4B: 16 bytes a weight are 60 GiB, 20 with DDP 75; 8B: 113 GiB, on 8 devices 14 each."""
