@@ -194,9 +194,11 @@ def build_trainer(config: TrainConfig, loggers: list[Any], callbacks: Sequence[C
     run_dir, schedule = Path(config.run_dir), config.schedule
     every = schedule.validate_every * passes
     bar = config.trainer.progress and sys.stderr.isatty()  # in a log file it would be thousands of lines
+    # Not at the end of an epoch, which max_steps may end before its validation.
+    stopping = EarlyStopping("validation/loss", patience=schedule.patience, check_on_train_epoch_end=False)
     callbacks = [
         *callbacks,
-        *([EarlyStopping("validation/loss", patience=schedule.patience)] if schedule.patience else []),
+        *([stopping] if schedule.patience else []),
         *([ValidationLines()] if config.trainer.progress else []),
         *([TQDMProgressBar(refresh_rate=5)] if bar else []),
         BestCheckpoint(run_dir),
