@@ -85,28 +85,6 @@ def test_what_a_run_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert watch.recomputed in (4, 8)
 
 
-class Passes(Callback):
-    """Counts forward passes of training."""
-
-    passes = 0
-
-    def on_train_batch_end(self, *_: Any) -> None:
-        self.passes += 1
-
-
-@pytest.mark.slow
-def test_a_step_in_one_pass_is_that_step_in_many(tmp_path: Path) -> None:
-    """The same rows a step, in one pack or in several of unequal size: the same curve."""
-    losses, passes = {}, {}
-    for tokens in (100_000, 400):
-        count, folder = Passes(), tmp_path / str(tokens)
-        run = train(folder, "loss.ties=drop", f"batching.tokens={tokens}", callbacks=(count,))
-        passes[tokens] = count.passes / run.steps
-        losses[tokens] = logged(folder, "validation/loss") + logged(folder, "train/loss")
-    assert passes[100_000] == 1 < passes[400]
-    assert losses[400] == pytest.approx(losses[100_000], abs=1e-4)
-
-
 class Poison(Callback):
     """Makes the loss or a gradient NaN at the last of four steps, whose weights would be exported."""
 

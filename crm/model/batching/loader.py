@@ -97,8 +97,7 @@ class TrainLoader:
     def _signature(self) -> dict[str, int | str]:
         if isinstance(self._layout, Padding):
             return {"seed": self._seed, "batching": "padded", "global_batch": self._layout.rows * self._world_size}
-        own: dict[str, int | str] = {"seed": self._seed, "batching": "tree", "global_batch": self._step}
-        return {**own, "passes": self.size.a_step, "processes": self._world_size}
+        return {"seed": self._seed, "batching": "tree", "global_batch": self._step, "passes": self.size.a_step}
 
 
 class ValidationLoader:
