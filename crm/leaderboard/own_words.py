@@ -101,7 +101,9 @@ class OwnWords:
             return "criteria: none given; say what you care about: 'criteria=[\"short answers, no lists\"]'"
         if not any(each.why for each in found):
             return "criteria: they ask for a thing and its opposite in equal parts; take one away"
-        return f"criteria: {'; '.join(str(each) for each in found if each.why)}"
+        unscored = any(each.criterion for each in found)
+        way_out = "; to score it: python bank.py score bank=... judge=llm (or checkpoint=...)" if unscored else ""
+        return f"criteria: {'; '.join(str(each) for each in found if each.why)}{way_out}"
 
     @property
     def scored(self) -> set[str]:

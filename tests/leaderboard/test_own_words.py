@@ -72,6 +72,7 @@ def test_nothing_understood_is_an_error_that_proposes(words: OwnWords) -> None:
 def test_a_criterion_that_nobody_scored_says_so_and_counts_once_it_is(words: OwnWords) -> None:
     (each,) = words.understood(["lots of humour"])
     assert each.criterion == "Humour" and each.why == "nobody has scored “humour” on this bank"
+    assert words.why_nothing(["funny answers"]).endswith("python bank.py score bank=... judge=llm (or checkpoint=...)")
     rows = len(words.bank.queries)
     words.matrix.add([Column("Humour", "people")], np.tile([3.0, 1.0, 2.0], rows))  # lister, long, short
     assert ranked(words, "lots of humour") == ["lister", "short", "long"]
