@@ -40,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.dry_run:
             print("\n".join(dry_run(scale, plan, options.workers)))
             return 0
+        check_data(scale)
         finished = run_plan(scale, plan, options.workers, out, seeds)
     except ValueError as error:
         print(f"experiments.paper_tables: {error}", file=sys.stderr)
@@ -52,6 +53,14 @@ def _scale(name: str) -> Scale:
     if name not in SCALES:
         raise ValueError(f"scale={name}: expected one of {', '.join(SCALES)}")
     return SCALES[name]
+
+
+def check_data(scale: Scale) -> None:
+    """Raise ``ValueError`` where a data set of the scale has not been made."""
+    words = [word for data in scale.data.values() for word in data.words]
+    for path in (word.removeprefix("data.path=") for word in words if word.startswith("data.path=")):
+        if not Path(path).exists():
+            raise ValueError(f"{path}: is not there; run first: {'; '.join(scale.first)}")
 
 
 def dry_run(scale: Scale, plan: Plan, workers: int) -> list[str]:

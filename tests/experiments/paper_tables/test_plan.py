@@ -128,7 +128,10 @@ def test_a_dry_run_lists_each_run_and_trains_nothing(capsys: Any, tmp_path: Path
     assert not list(tmp_path.iterdir())
 
 
-def test_mistakes_are_one_sentence(capsys: Any) -> None:
+def test_mistakes_are_one_sentence(capsys: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["scale=paper"]) == 2
+    assert "datasets/arena_55k: is not there; run first: python prepare.py" in capsys.readouterr().err
     assert main(["scale=huge"]) == 2
     assert capsys.readouterr().err == "experiments.paper_tables: scale=huge: expected one of demo, real, paper\n"
     assert main(["loss.ties=soft"]) == 2
