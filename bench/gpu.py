@@ -1,23 +1,25 @@
-"""``make gpu-check``: parity on one GPU, then training and scoring beside peers, bfloat16, random Qwen3 weights.
+"""``make gpu-check`` (``python -m bench.gpu``): what one GPU computes, then how fast it does, at Qwen3's sizes.
+
+Weights are random. First our numbers beside stock transformers (`bench.parity`), then our training step and scoring
+pass of every size, then the peers. The files are written after every line, so that a run that is cut leaves its lines.
 
 MFU is the work that no exact method can avoid over the device's peak: each token of the prefix tree once, without
 padding, recomputation or repeated prefixes. A token costs, forward, 2 P + 4 L h d c with P the matrices'
 parameters, L layers, h query heads of d dimensions, and c the tokens it attends to; training costs three times as much
-(Kaplan et al., arXiv 2001.08361, section 2.1). A contestant that does not fit is marked so, and the others go on.
+(Kaplan et al., arXiv 2001.08361, section 2.1).
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
-import itertools
 import json
-import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -26,129 +28,114 @@ from torch.optim import AdamW
 from bench import ours, peers
 from bench.models import QWEN3, SMALL, TOY, Size, build_reward_model, stock_twin
 from bench.pairs import bench_tokenizer, synthetic_pairs, synthetic_queries
-from bench.parity import check_parity
-from bench.rounds import Answer, Contestant, Stopwatch, about, contest, ratio, versions
+from bench.parity import check_device
+from bench.rounds import Contestant, Stopwatch, about, versions
 from bench.run import RESULTS, quieten
 from bench.trl_peer import trl_steps
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.model.encoding import EncodedComparison
-from crm.training.memory import training_need
+from crm.training.devices import enable_checkpointing
+from crm.training.memory import GIB, USABLE, training_need
 
 TOYS = {"toy": TOY, "small": SMALL}
 Contestants = dict[str, Callable[[], Contestant]]
 PEAK = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "L4": 121e12, "RTX 4090": 165e12}
 """Dense bfloat16 operations a second, as the makers state them."""
+BARS = {"0.6B": 53_900, "1.7B": 32_800, "4B": 15_900, "8B": 10_200}
+"""Published tokens a second of fine-tuning on an H100 in bfloat16 (docs.surogate.ai/reference/benchmarks)."""
+
+COLUMNS = ("size", "job", "who", "weights", "tokens_a_second", "bar", "unique_tokens_a_second", "mfu", "ratio",
+           "peak_gib", "estimate_gib")  # fmt: skip
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Check parity, then measure every size that fits; both files are written anew after each part."""
+    """Check, measure, and write both files after every line. 1 where a number of ours is wrong, 2 without a GPU."""
     parser = argparse.ArgumentParser(prog="python -m bench.gpu", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--sizes", nargs="+", choices=(*QWEN3, *TOYS), help="default: all that fit")
     parser.add_argument("--toy", action="store_true", help="on CPU, with small models")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--pairs", type=int, default=32)
     parser.add_argument("--queries", type=int, default=8)
     parser.add_argument("--candidates", type=int, default=8)
     parser.add_argument("--length", type=int, default=400, help="tokens of a response, within half as much either way")
     parser.add_argument("--tokens", type=int, default=16384, help="of one forward pass of ours, at most")
     parser.add_argument("--peak", type=float, help="peak bfloat16 operations a second of a device not in the table")
-    parser.add_argument("--minutes", type=float, default=9.0, help="no further part is begun after these")
+    parser.add_argument("--minutes", type=float, default=8.0, help="no further line is begun after these")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, default=RESULTS / "gpu.json")
     given = parser.parse_args(words)
     quieten()
     if not given.toy and not torch.cuda.is_available():
-        print("no GPU is visible; `make gpu-check TOY=1` tries the same on CPU", file=sys.stderr)
+        print("no GPU is visible; `python -m bench.gpu --toy` tries the same on CPU", file=sys.stderr)
         return 2
-    device, until = "cpu" if given.toy else "cuda", time.perf_counter() + given.minutes * 60
+    device = "cpu" if given.toy else "cuda"
     peak = given.peak or (None if given.toy else peak_of(torch.cuda.get_device_name()))
-    found: dict[str, Any] = {"parity": {}, "sizes": {}, "settings": {k: str(value) for k, value in vars(given).items()}}
-    found |= {"versions": versions(), "commit": commit(), "seeds": [given.seed], "peak_flops": peak}
-    for bf16, name in enumerate(("float32", "bfloat16")):
-        found["parity"][name] = _parity(device, bool(bf16))
-        _write(given.out, found)
-    for name, part in itertools.product(given.sizes or (TOYS if given.toy else QWEN3), PARTS):
-        late = time.perf_counter() > until
-        size = (QWEN3 | TOYS)[name]
-        entry = "not begun: out of time (--minutes)" if late else measure(size, part, device, peak, given)
-        found["sizes"].setdefault(name, {})[part] = entry
-        _write(given.out, found)
-    return int(any(outcome.startswith(FAILED) for outcome in found["parity"].values()))
+    found: dict[str, Any] = {"checks": [], "lines": [], "left_out": []}
+    found |= {"settings": {name: str(value) for name, value in vars(given).items()}, "seeds": [given.seed]}
+    found |= {"versions": versions(), "commit": commit(), "peak_flops": peak}
+    ends = time.monotonic() + given.minutes * 60
+
+    def keep(part: str, line: Any) -> None:
+        found[part].append(line)
+        replace_file(given.out, json.dumps(found, indent=1) + "\n")
+        replace_file(given.out.with_suffix(".md"), to_markdown(found))
+        print(part, json.dumps(line), flush=True)
+
+    for one in check_device(device):
+        keep("checks", {**one._asdict(), "fine": one.gap <= one.allowed})
+    sizes = given.sizes or list(TOYS if given.toy else QWEN3)
+    for name, job, peers_too in [(n, j, p) for p in (False, True) for n in sizes for j in (training, scoring)]:
+        setup = job((QWEN3 | TOYS)[name], device, given)
+        who = [one for one in setup.contestants if (one != "ours") == peers_too]
+        for contestant in who:
+            place = {"size": name, "job": job.__name__, "who": contestant}
+            if time.monotonic() > ends:
+                keep("left_out", place)
+                continue
+            keep("lines", place | measure(setup, contestant, given.rounds, device, peak))
+        del setup
+    failed = [line for line in found["lines"] if line["who"] == "ours" and "failed" in line]
+    return int(bool(failed) or not all(check["fine"] for check in found["checks"]))
 
 
-def _parity(device: str, bf16: bool) -> str:
-    """The worst difference from stock transformers; speed is measured even where one is too great."""
-    try:
-        return str(check_parity(quick=device == "cpu", device=device, bf16=bf16))
-    except (ValueError, RuntimeError) as error:
-        return f"{FAILED}{error}"
+@dataclass
+class Setup:
+    """One job of one size: who does it, the work in it, and what our memory estimate says of our training step."""
+
+    size: Size
+    contestants: Contestants
+    work: Work
+    weights: torch.dtype
+    estimate: float | None = None
 
 
-def _write(folder: Path, found: dict[str, Any]) -> None:
-    replace_file(folder / "gpu.json", json.dumps(found, indent=1) + "\n")
-    table = to_markdown(found)
-    replace_file(folder / "gpu.md", table)
-    print(table, flush=True)
-
-
-def to_markdown(found: dict[str, Any]) -> str:
-    """What parity found, and a row for each contestant of each size and part."""
-    lines = ["# Parity and speed on one GPU", "", *(f"{name}: {text}  " for name, text in found["parity"].items()), ""]
-    lines += ["| model | part | contestant | unique tokens/s | MFU | time over ours | peak GB | estimate |"]
-    lines += ["|---|---|---|--:|--:|--:|--:|--:|"]
-    for name, part in ((name, part) for name, parts in found["sizes"].items() for part in parts):
-        if isinstance(entry := found["sizes"][name][part], str):
-            lines.append(f"| {name} | {part} | {entry} | | | | | |")
-            continue
-        for who, own in entry["contestants"].items():
-            cells = [own] + [""] * 4
-            if isinstance(own, dict):
-                times = entry["ratios"].get(who, {}).get("median", "")
-                estimate = entry.get("estimate_gigabytes") if who == "ours" else ""
-                cells = [own["unique_tokens_a_second"], own["mfu"], times, own.get("peak_gigabytes"), estimate]
-            shown = ["" if cell is None else str(cell) for cell in cells]
-            lines.append(f"| {name} | {part} | {who} | {' | '.join(shown)} |")
-    return "\n".join([*lines, "", about(found), ""])
-
-
-def measure(size: Size, part: str, device: str, peak: float | None, given: argparse.Namespace) -> Any:
-    """Training or scoring of one size: seconds of every round, tokens a second, MFU, peak memory, ratios."""
-    _free(device)
-    try:
-        found = PARTS[part](size, device, given)
-    except torch.OutOfMemoryError:
-        return "out of memory: the weights alone"
-    work = found.pop("work")
-    for entry in found["contestants"].values():
-        if isinstance(entry, dict):
-            entry |= _speed(size, work, statistics.median(entry["seconds"]), peak, training=part == "train")
-    return found
-
-
-def _training(size: Size, device: str, given: argparse.Namespace) -> dict[str, Any]:
+def training(size: Size, device: str, given: argparse.Namespace) -> Setup:
+    """One optimizer step. Where float32 weights do not fit they are bfloat16; ours takes the largest pass that fits."""
     dtype = _dtype(size, device)
     model = build_reward_model(size, "scalar", given.seed, device=device, dtype=dtype)
     pairs = synthetic_pairs("scalar", given.pairs, given.length, given.seed, spread=0.5)
     optimizer = AdamW(model.parameters(), lr=0.0, fused=device == "cuda")
-    tokenizer = bench_tokenizer(given.seed)
+    room = USABLE * torch.cuda.get_device_properties(0).total_memory if device == "cuda" else float("inf")
+    for tokens, recomputed in [*((given.tokens >> halved, False) for halved in range(3)), (given.tokens, True)]:
+        need = training_need(model.backbone, tokens, mixed=True, checkpointing=recomputed).total
+        if need <= room and dtype == torch.float32:
+            break
+    if recomputed:
+        enable_checkpointing(model.backbone)
     contestants: Contestants = {
-        "ours": lambda: ours.train_step(model, optimizer, pairs, tokens=given.tokens, bf16=True),
+        "ours": lambda: ours.train_step(model, optimizer, pairs, tokens=tokens, bf16=True),
         "authors": lambda: peers.authors_step(stock_twin(model), optimizer, pairs, bf16=True),
-        "authors_no_checkpointing": lambda: peers.authors_step(
-            stock_twin(model), optimizer, pairs, checkpointing=False, bf16=True
-        ),
-        "trl_default": lambda: trl_steps(stock_twin(model), tokenizer, pairs, bf16=True),
+        "authors_no_checkpointing": lambda: peers.authors_step(stock_twin(model), optimizer, pairs, False, bf16=True),
+        "flash_pref_layout": lambda: peers.shared_prefix_step(stock_twin(model), optimizer, pairs, bf16=True),
+        "trl_default": lambda: trl_steps(stock_twin(model), bench_tokenizer(given.seed), pairs, bf16=True),
     }
-    found = _contest(contestants, given.rounds, device)
-    if dtype == torch.float32:  # which `train.py` always has
-        largest = max(batch.input_ids.numel() for batch, _ in ours.batches_of(pairs, given.tokens))
-        found["estimate_gigabytes"] = round(training_need(model.backbone, largest, mixed=True).total / 1e9, 1)
-    return {**found, "weights": str(dtype), "work": unique_work([[pair] for pair in pairs])}
+    estimate = need / GIB if dtype == torch.float32 else None
+    return Setup(size, contestants, unique_work([[pair] for pair in pairs]), dtype, estimate)
 
 
-def _scoring(size: Size, device: str, given: argparse.Namespace) -> dict[str, Any]:
-    # Inference needs no master weights: all contestants read bfloat16, as a server would.
+def scoring(size: Size, device: str, given: argparse.Namespace) -> Setup:
+    """One pass over queries. Inference needs no master weights: all read bfloat16, as a server would."""
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     model = build_reward_model(size, "pairwise", given.seed, device=device, dtype=dtype).eval()
     queries = synthetic_queries("pairwise", given.queries, given.candidates, given.length, given.seed, spread=0.5)
@@ -159,39 +146,59 @@ def _scoring(size: Size, device: str, given: argparse.Namespace) -> dict[str, An
         "sorted_b4": lambda: peers.batches(twin, queries, "length", bf16=True),
         "dynamic_cache": lambda: peers.cached_prefix(twin, queries, bf16=True),
     }
-    found = _contest(contestants, given.rounds, device)
-    return {**found, "weights": str(dtype), "work": unique_work(queries)}
+    return Setup(size, contestants, unique_work(queries), dtype)
 
 
-PARTS = {"train": _training, "score": _scoring}
-FAILED = "failed: "
-
-
-def _contest(contestants: Contestants, rounds: int, device: str) -> dict[str, Any]:
-    """Rounds of all that fit. A contestant is built anew in each round, so that the others have its memory."""
-    entries: dict[str, Any] = {name: {} for name in contestants}
-
-    def built(name: str) -> Contestant:
-        def run(stopwatch: Stopwatch) -> Answer:
+def measure(setup: Setup, who: str, rounds: int, device: str, peak: float | None) -> dict[str, Any]:
+    """Seconds of every round but the first, tokens a second, MFU and peak memory; or why there are none."""
+    seconds: list[float] = []
+    try:
+        for _ in range(rounds + 1):
             _free(device)
-            answer = contestants[name]()(stopwatch)
-            entries[name].setdefault("answer", list(answer[:8]))
-            if device == "cuda":
-                entries[name]["peak_gigabytes"] = round(torch.cuda.max_memory_allocated() / 1e9, 1)
-            return answer
+            stopwatch = Stopwatch(device)
+            answer = list(setup.contestants[who]()(stopwatch)[:8])
+            seconds.append(stopwatch.seconds)
+    except Exception as error:  # out of memory, or a peer that this machine cannot run: the others go on
+        return {"failed": f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]:.160}"}
+    middle, work = median(seconds[1:]), setup.work
+    rate = flops(setup.size, work, training="authors" in setup.contestants) / middle
+    return {
+        "seconds": seconds[1:],
+        "answer": answer,
+        "weights": str(setup.weights).removeprefix("torch."),
+        "tokens_a_second": round(work.read / middle),
+        "unique_tokens_a_second": round(work.tokens / middle),
+        "mfu": rate / peak if peak else None,
+        "peak_gib": torch.cuda.max_memory_allocated() / GIB if device == "cuda" else None,
+        "estimate_gib": setup.estimate if who == "ours" else None,
+    }
 
-        return run
 
-    seconds = contest({name: built(name) for name in contestants}, rounds=rounds, check=lambda *_: None, device=device)
-    for name in contestants:
-        entries[name] = {**entries[name], "seconds": seconds[name]} if name in seconds else "out of memory"
-    others = [name for name in seconds if name != "ours"] if "ours" in seconds else []
-    return {"contestants": entries, "ratios": {name: ratio(seconds, peer=name, ours="ours") for name in others}}
+def to_markdown(found: dict[str, Any]) -> str:
+    """The checks, and a line for everybody who was measured."""
+    wrong = [check["what"] for check in found["checks"] if not check["fine"]]
+    lines = [
+        f"# One GPU\n\n{len(found['checks'])} checks beside stock transformers, wrong: {', '.join(wrong) or 'none'}.",
+        "Training is one step, scoring one pass; *bar* is what others publish for an H100; memory in GiB.\n",
+        "| size | job | who | weights | tokens/s | bar | unique tokens/s | MFU | ours is faster by | peak | estimate |",
+        "|---|---|---|---|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    own = {(line["size"], line["job"]): line.get("seconds") for line in found["lines"] if line["who"] == "ours"}
+    for line in found["lines"]:
+        best = own[line["size"], line["job"]]
+        bar = BARS.get(line["size"]) if line["job"] == "training" else None
+        line = line | {"bar": bar, "ratio": best and median(line.get("seconds", best)) / median(best)}
+        lines.append("| " + " | ".join(_cell(line.get(column, "")) for column in COLUMNS) + " |")
+        if "failed" in line:
+            lines[-1] = f"| {line['size']} | {line['job']} | {line['who']} | {line['failed']} |" + " |" * 7
+    cut = [" ".join(place.values()) for place in found["left_out"]]
+    return "\n".join([*lines, f"\nOut of time: {', '.join(cut) or 'nothing'}. {about(found)}", ""])
 
 
-def _speed(size: Size, work: Work, seconds: float, peak: float | None, *, training: bool) -> dict[str, Any]:
-    rate = flops(size, work, training=training) / seconds
-    return {"unique_tokens_a_second": round(work.tokens / seconds), "mfu": round(rate / peak, 3) if peak else None}
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
 def _dtype(size: Size, device: str) -> torch.dtype:
@@ -211,15 +218,17 @@ def _free(device: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """``tokens`` unique tokens, ``contexts`` the sum over them of the tokens each attends to."""
+    """``tokens`` unique tokens, ``contexts`` the sum over them of the tokens each attends to, ``read`` all tokens."""
 
     tokens: int
     contexts: int
+    read: int = 0
 
 
 def unique_work(groups: Sequence[Sequence[EncodedComparison]]) -> Work:
     """Nodes of the prefix trees of all groups; prefixes are shared within a group (a pair, a query), not between."""
     tokens = contexts = 0
+    read = sum(sum(row.lengths) for group in groups for row in group)
     for group in groups:
         seen = set()
         for sequence in (sequence for row in group for sequence in row.sequences):
@@ -231,7 +240,7 @@ def unique_work(groups: Sequence[Sequence[EncodedComparison]]) -> Work:
                     tokens += length
                     contexts += length * before + length * (length + 1) // 2
                 before += length
-    return Work(tokens, contexts)
+    return Work(tokens, contexts, read)
 
 
 def matrix_parameters(size: Size) -> int:

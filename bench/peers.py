@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import torch
@@ -24,8 +24,8 @@ def authors_step(
     twin: Any,
     optimizer: Optimizer,
     pairs: Sequence[EncodedComparison],
-    *,
     checkpointing: bool = True,
+    *,
     bf16: bool = False,
 ) -> Contestant:
     """One optimizer step over ``pairs``, one at a time; answers their mean loss.
@@ -35,13 +35,23 @@ def authors_step(
     if checkpointing:
         twin.gradient_checkpointing_enable({"use_reentrant": False})
 
+    return _one_by_one(twin, optimizer, pairs, _preference, bf16)
+
+
+def _one_by_one(
+    twin: Any,
+    optimizer: Optimizer,
+    pairs: Sequence[EncodedComparison],
+    preference: Callable[[Any, EncodedComparison], Tensor],
+    bf16: bool,
+) -> Contestant:
     def run(stopwatch: Stopwatch) -> Answer:
         twin.train()
         losses = []
         with stopwatch:
             for pair in pairs:
                 with mixed(str(twin.device), bf16):
-                    logit = _preference(twin, pair)
+                    logit = preference(twin, pair)
                 target = torch.full_like(logit, pair.target)
                 loss = binary_cross_entropy_with_logits(logit, target) / len(pairs)
                 loss.backward()  # type: ignore[no-untyped-call]
@@ -51,6 +61,32 @@ def authors_step(
         return [float(sum(losses))]
 
     return run
+
+
+def shared_prefix_step(
+    twin: Any, optimizer: Optimizer, pairs: Sequence[EncodedComparison], *, bf16: bool = False
+) -> Contestant:
+    """One optimizer step over ``pairs`` in flash-preference's layout: prefix, first and second response in a row.
+
+    Its package (li-plus/flash-preference, 812f66a) patches layers of transformers 4 and does not run with 5; here the
+    stock model gets positions and a mask instead.
+    """
+    return _one_by_one(twin, optimizer, pairs, _shared_preference, bf16)
+
+
+def _shared_preference(twin: Any, pair: EncodedComparison) -> Tensor:
+    """Logit () of one pair whose two sequences differ in their last segment, float32."""
+    prefix, (first, second) = token_ids(pair.sequences[0][:-1]), (sequence[-1] for sequence in pair.sequences)
+    start, middle, end = len(prefix), len(prefix) + len(first), len(prefix) + len(first) + len(second)
+    sees = torch.ones(end, end, dtype=torch.bool, device=twin.device).tril()
+    sees[middle:, start:middle] = False
+    positions = torch.tensor([[*range(middle), *range(start, start + len(second))]], device=twin.device)
+    ids = torch.tensor([[*prefix, *first, *second]], device=twin.device)
+    inputs = {"input_ids": ids, "position_ids": positions, "attention_mask": sees[None, None], "use_cache": False}
+    states = twin.base_model(**inputs).last_hidden_state[0, [middle - 1, end - 1]]
+    scores = twin.score(states)[:, 0].float()
+    difference: Tensor = scores[0] - scores[1]
+    return difference
 
 
 def _preference(twin: Any, pair: EncodedComparison) -> Tensor:
