@@ -52,6 +52,7 @@ def load_backbone(
     try:
         if weights:
             model, tokenizer = from_folder(AutoModel, folder)
+            model = text_part(model)
         else:
             model = empty_backbone(folder, None)
             tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
@@ -94,7 +95,13 @@ def empty_backbone(path: str, revision: str | None) -> PreTrainedModel:
     """The backbone of a folder or hub id on the meta device: its shapes, without weights."""
     config = AutoConfig.from_pretrained(path, revision=revision, trust_remote_code=False)
     with torch.device("meta"):
-        return AutoModel.from_config(config, dtype=torch.float32)  # type: ignore[no-any-return, no-untyped-call]
+        return text_part(AutoModel.from_config(config, dtype=torch.float32))  # type: ignore[no-untyped-call]
+
+
+def text_part(model: Any) -> PreTrainedModel:
+    """The decoder of a model that reads pictures too (Qwen3.5); any other model is its own."""
+    decoder: PreTrainedModel = getattr(model, "language_model", model)
+    return decoder
 
 
 def keep_lowest_layers(model: PreTrainedModel, layers: int | None) -> None:
