@@ -98,7 +98,7 @@ def enable_checkpointing(backbone: Any) -> None:
     backbone.disable_input_require_grads()
 
 
-def compile_layers(backbone: Any, device: torch.device, backend: str = "inductor") -> None:
+def compile_layers(backbone: Any, device: torch.device, backend: Any = "inductor") -> None:
     """Compile every decoder layer in place, for lengths that vary.
 
     Raises ``ValueError`` at once where this machine cannot compile for ``device``, as without a compiler.

@@ -5,13 +5,14 @@ In float32: a compiler would trace into what `in_float64` puts around every oper
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
 import torch
 
 from crm.model.attention.frozen_layers import freeze_lower_layers
-from crm.model.batching.plans import Packing
+from crm.model.batching.plans import Layout, Packing, Padding
 from crm.training.devices import compile_layers, enable_checkpointing
 from tests.model.outcomes import assert_same, outcome
 
@@ -28,6 +29,32 @@ def test_compiled_layers_keep_names_and_numbers(make_model: Any, make_encoder: A
     compile_layers(model.backbone, CPU, backend="eager")
     assert list(model.state_dict()) == names
     assert_same(outcome(model, batch), plain)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", [Packing(4096), Padding(4, 0)], ids=["tree", "padded"])
+def test_fifty_packs_of_other_shapes_are_hardly_compiled_anew(
+    layout: Layout, make_model: Any, make_encoder: Any, many: Any
+) -> None:
+    """Counted by a backend of our own. Beyond torch's limit, layers would run uncompiled in silence."""
+    graphs: list[int] = []
+
+    def counting(graph: Any, _inputs: Any) -> Any:
+        graphs.append(len(graph.graph.nodes))
+        return graph.forward
+
+    model, shapes, rng = make_model("scalar").train(), set(), Random(0)
+    encoded = [make_encoder("scalar").encode(row, "ab") for row in many]
+    torch.compiler.reset()
+    compile_layers(model.backbone, CPU, backend=counting)
+    after = []
+    for _ in range(50):
+        batch = layout.collate(rng.sample(encoded, rng.randint(1, 4)))
+        outcome(model, batch)
+        shapes.add(tuple(batch.input_ids.shape))
+        after.append(len(graphs))
+    assert len(shapes) > 3 and after[0] > 1, "the probe and the layers"
+    assert len(set(after)) - 1 <= 2, "packs after the first at which something was compiled"
 
 
 def test_a_machine_that_cannot_compile_says_so(make_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
