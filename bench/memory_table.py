@@ -48,7 +48,7 @@ SETUPS = [
     Setup("DDP, 2 to 8", "ddp", 2),
     *(Setup(f"FSDP2, {devices}", "fsdp", devices) for devices in (2, 4, 8)),
     Setup("LoRA, 1 GPU", rank=16),
-    Setup("LoRA, FSDP2, 8", "fsdp", 8, rank=16),
+    *(Setup(f"LoRA, FSDP2, {devices}", "fsdp", devices, rank=16) for devices in (2, 4, 8)),
 ]
 
 

@@ -118,6 +118,9 @@ def test_a_position_of_another_plan_is_an_error(make_loader) -> None:
     make_loader(batch_size=2, rank=1, world_size=2).load_state_dict(state)  # the same global batch on two ranks
     with pytest.raises(ValueError, match="batching=padded, this run has tree"):
         make_loader(layout=TREE).load_state_dict(state)
+    one = make_loader(layout=TREE).state_dict()
+    with pytest.raises(ValueError, match=r"passes=\d+, this run has \d+; .*change batching.tokens until they are"):
+        make_loader(layout=Packing(100)).load_state_dict(one)
 
 
 def test_two_ranks_read_together_what_one_process_reads(make_loader, names) -> None:

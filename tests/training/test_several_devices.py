@@ -100,8 +100,8 @@ def test_every_strategy_gives_the_run_of_one_process(
 ) -> None:
     """With FSDP2 one that crashed with two processes and went on with four."""
     if strategy == "fsdp":
-        on_ranks(2, crash, tmp_path, start, *spread("fsdp"))
-        on_ranks(4, train, tmp_path, start, *spread("fsdp", 4), "resume=true")
+        on_ranks(2, crash, tmp_path, start, *spread("fsdp"), "batching.tokens=2000")
+        on_ranks(4, train, tmp_path, start, *spread("fsdp", 4), "batching.tokens=1000", "resume=true")
     else:
         on_ranks(2, train, tmp_path, start, *spread("ddp"))
     ours, theirs = summary(tmp_path), summary(alone)

@@ -88,9 +88,10 @@ class TrainLoader:
         """Go on from a saved position. Raises ``ValueError`` where batches would differ from those of the saved run."""
         for name, value in self._signature().items():
             if state.get(name) != value:
+                way = "change batching.tokens until they are as many" if name == "passes" else "use the same value"
                 raise ValueError(
                     f"resume: the checkpoint was written with {name}={state.get(name)}, this run has {value}; "
-                    "the batches would differ, so use the same value or start a new run"
+                    f"the batches would differ, so {way} or start a new run"
                 )
         self._epoch, self._next_batch = int(state["epoch"]), int(state["next_batch"])
 
