@@ -16,7 +16,8 @@ from crm.data.load import load_data
 from crm.data.public.pairs import flips
 from crm.io.intake import Intake
 from crm.schema import Preference
-from experiments.sources.sets import HEADINGS, SUBJECTIVE, as_criteria
+from experiments.sources.sets import HEADINGS, as_criteria
+from experiments.sources.votes import SUBJECTIVE
 from tests.made_files import Files, read_records, spoken_for, winner, write_files
 
 ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[3] / "shared" / "data"))
