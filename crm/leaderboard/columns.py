@@ -156,15 +156,16 @@ def _by_judge(config: BankScoreConfig, matrix: CriteriaMatrix, criteria: Sequenc
     columns = [column for column, new in zip(columns, missing, strict=True) if new]
     where: Any = {"folder": opened.predictions, "progress": config.progress, "processes": processes}
     index = index_bank(opened.judge, bank, **where) if columns else None
-    for column in columns:
-        if index is not None:
-            more, less = index.scores([column.more, column.less])
-        elif blind:
-            more, less = _scores(opened.judge, bank, GENERIC_CRITERION, where), 0.0
-        else:
-            more, less = (_scores(opened.judge, bank, text, where) for text in (column.more, column.less))
+    if index is not None:
+        scores = index.scores([each.more for each in columns]) - index.scores([each.less for each in columns])
         if processes.first:
-            matrix.add([column], more - less)
+            matrix.add(columns, np.moveaxis(scores, 0, -1))
+        return
+    for column in columns:
+        asked = [GENERIC_CRITERION] if blind else [column.more, column.less]
+        more, *less = (_scores(opened.judge, bank, text, where) for text in asked)
+        if processes.first:
+            matrix.add([column], more - sum(less))
 
 
 def _scores(judge: Judge, bank: Bank, criterion: str, where: Mapping[str, Any]) -> Cells:
@@ -205,8 +206,8 @@ def _by_people(matrix: CriteriaMatrix, pool: Sequence[Criterion], path: Path) ->
         raise ValueError(f"ratings={path}: no row is about a query and a model of bank {bank.name!r}; check both")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     names = dict.fromkeys(name for name, _, _ in found)
-    for name in names:
-        cells = [found.get((name, query.id, who), [np.nan]) for query in bank.queries for who in bank.authors]
-        matrix.add([_column(known[name], f"people ({path.name})", digest)], [np.mean(cell) for cell in cells])
+    columns = [_column(known[name], f"people ({path.name})", digest) for name in names]
+    responses = [(query.id, who) for query in bank.queries for who in bank.authors]
+    matrix.add(columns, [[np.mean(found.get((name, *place), [np.nan])) for name in names] for place in responses])
     kinds = len(names), about[True], about[False]
     log.info("%d criteria: %d ratings; %d rows are about other queries or models", *kinds)
