@@ -17,7 +17,7 @@ from scipy.stats import kendalltau
 from torch import Tensor
 
 from crm.criteria.counting import MEASURES
-from crm.judges.reader import SentenceReader
+from crm.judges.reader import Clause, SentenceReader
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import read_public_bank
 from crm.leaderboard.matrix import CriteriaMatrix
@@ -74,10 +74,11 @@ def measure(path: Path, root: str) -> dict[str, Any]:
 
 
 def _one(reader: SentenceReader, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    sure, top = readings(reader, rows)
+    read = [reader.read(row["text"]) for row in rows]
+    sure, top = surest(read, rows)
     right, understood = [], []
-    for row in rows:
-        known = [(clause.criterion, clause.side) for clause in reader.read(row["text"]) if clause.criterion]
+    for row, clauses in zip(rows, read, strict=True):
+        known = [(clause.criterion, clause.side) for clause in clauses if clause.criterion]
         understood.append(bool(known))
         if known:
             right.append(all(each == (row["name"], 1 if row["side"] == "more" else -1) for each in known))
@@ -89,11 +90,11 @@ def _one(reader: SentenceReader, rows: Sequence[dict[str, Any]]) -> dict[str, An
     }
 
 
-def readings(reader: SentenceReader, rows: Sequence[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
+def surest(read: Sequence[Sequence[Clause]], rows: Sequence[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
     """Of each sentence, the confidence in [0, 1] of its surest clause, and whether criterion and side are right."""
     sure, right = [], []
-    for row in rows:
-        best = max(reader.read(row["text"]), key=lambda clause: clause.confidence)
+    for row, clauses in zip(rows, read, strict=True):
+        best = max(clauses, key=lambda clause: clause.confidence)
         side = "more" if best.side > 0 else "less"
         right.append((best.nearest[0][0], side) == (row["name"], row["side"]))
         sure.append(best.confidence)
@@ -103,7 +104,7 @@ def readings(reader: SentenceReader, rows: Sequence[dict[str, Any]]) -> tuple[np
 def draw_calibration(reader: SentenceReader, path: Path, bins: int = 10) -> None:
     """Share that is right over confidence, with 95 % intervals, on the held-out sentences."""
     rows = json.loads(HELD_OUT.read_text(encoding="utf-8"))["one"]
-    sure, right = readings(reader, rows)
+    sure, right = surest([reader.read(row["text"]) for row in rows], rows)
     place = np.minimum((sure * bins).astype(int), bins - 1)
     figure = Figure(figsize=(4.5, 4.2), layout="constrained")
     axes = figure.subplots()
