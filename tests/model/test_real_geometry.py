@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule
-from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification, Qwen3Config
+from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
 from transformers.models.qwen3.modeling_qwen3 import Qwen3ForCausalLM
 
 from bench.memory_table import fake_processes
@@ -18,15 +18,8 @@ from crm.model.backbone import add_lora, empty_backbone
 from crm.model.export import to_hugging_face
 from crm.model.reward_model import RewardModel, build_score
 from crm.training.devices import wrap
+from tests.model.qwen3 import KEY_HEADS, PUBLISHED, SIZE, VOCABULARY, qwen3
 
-VOCABULARY, SIZE, KEY_HEADS = 151_936, 128, 8
-PUBLISHED = {
-    "0.6B": (1024, 3072, 16, 28, True, 596_049_920),
-    "1.7B": (2048, 6144, 16, 28, True, 1_720_574_976),
-    "4B": (2560, 9728, 32, 36, True, 4_022_468_096),
-    "8B": (4096, 12288, 32, 36, False, 8_190_735_360),
-}
-"""Hidden size, size of the MLP, heads, layers, tied embeddings, parameters of the language model."""
 STOCK = {"scalar": AutoModelForSequenceClassification, "pairwise_span": AutoModelForTokenClassification}
 PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
 
@@ -38,18 +31,8 @@ def size(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def backbone(size: str, tmp_path: Path) -> Any:
-    hidden, inner, heads, layers, tied, _ = PUBLISHED[size]
-    config = Qwen3Config(
-        vocab_size=VOCABULARY,
-        hidden_size=hidden,
-        intermediate_size=inner,
-        num_attention_heads=heads,
-        num_key_value_heads=KEY_HEADS,
-        head_dim=SIZE,
-        num_hidden_layers=layers,
-        tie_word_embeddings=tied,
-        max_position_embeddings=40_960,
-    )
+    *shape, tied, _ = PUBLISHED[size]
+    config = qwen3(*shape, vocab_size=VOCABULARY, tie_word_embeddings=tied, max_position_embeddings=40_960)
     config.architectures = ["Qwen3ForCausalLM"]
     config.save_pretrained(tmp_path)
     return empty_backbone(str(tmp_path), None)

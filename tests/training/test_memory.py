@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import Qwen3Config, Qwen3Model
+from transformers import Qwen3Model
 
 from crm.config import compose
 from crm.model.attention.frozen_layers import freeze_lower_layers
@@ -20,25 +20,7 @@ from crm.training.memory import (
     settle_memory,
     training_need,
 )
-
-SIZES = {
-    "0.6B": (1024, 3072, 16, 28),
-    "1.7B": (2048, 6144, 16, 28),
-    "4B": (2560, 9728, 32, 36),
-    "8B": (4096, 12288, 32, 36),
-}
-
-
-def qwen3(hidden: int, inner: int, heads: int, layers: int, keys: int = 8, size: int = 128) -> Qwen3Config:
-    return Qwen3Config(
-        vocab_size=300,
-        hidden_size=hidden,
-        intermediate_size=inner,
-        num_attention_heads=heads,
-        num_key_value_heads=keys,
-        head_dim=size,
-        num_hidden_layers=layers,
-    )
+from tests.model.qwen3 import PUBLISHED, VOCABULARY, qwen3
 
 
 def kept_bytes(config: Any, tokens: int, mixed: bool, rank: int = 0) -> int:
@@ -162,7 +144,7 @@ def test_strategy_and_checkpointing_of_a_pretrained_model(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    config = Qwen3Config(**{**qwen3(*SIZES[name]).to_dict(), "vocab_size": 151_936})
+    config = qwen3(*PUBLISHED[name][:4], vocab_size=VOCABULARY)
     config.architectures = ["Qwen3Model"]
     config.save_pretrained(tmp_path)
     settings = ["model=pretrained", f"model.path={tmp_path}", "data=simulation", "trainer.accelerator=gpu"]
