@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -65,7 +66,7 @@ class Judge(Protocol):
         ...
 
 
-class _Control:
+class _Control(ABC):
     """Reads every comparison by itself."""
 
     left_out, together = "unanswered", 1
@@ -78,9 +79,9 @@ class _Control:
         """One portion with every comparison."""
         yield [self.reading(row, order) for row, order in comparisons]
 
+    @abstractmethod
     def reading(self, row: Comparison, order: Order) -> Reading:
         """Of one comparison."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
