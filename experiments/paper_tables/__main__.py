@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from crm.cli.mistakes import MISTAKES, explain
+from crm.cli.words import rewrite_all
 from experiments.jobs import JobResult, run_jobs
 from experiments.paper_tables.plan import Plan, commands, make_plan
 from experiments.paper_tables.report import write_all, write_tables
@@ -35,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     out = options.out / chosen[-1]
     try:
         scale = replace(_scale(chosen[-1]), tables=tuple(options.tables))
+        extra = tuple(rewrite_all(extra, "train", "experiments.paper_tables"))
         seeds = tuple(dict.fromkeys(options.seeds or scale.seeds))
         plan = make_plan(scale, extra, out, seeds)
         if options.dry_run:
@@ -42,8 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         check_data(scale)
         finished = run_plan(scale, plan, options.workers, out, seeds)
-    except ValueError as error:
-        print(f"experiments.paper_tables: {error}", file=sys.stderr)
+    except MISTAKES as error:
+        print(f"experiments.paper_tables: {explain(error, 'train')}", file=sys.stderr)
         return 2
     write_all(out, chosen[-1], scale, plan, make_grids(scale, plan, finished), seeds)
     return 0

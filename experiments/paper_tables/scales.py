@@ -162,7 +162,7 @@ SCALES = {
         "all trained on as many comparisons; joint heads start from the scalar model of their seed",
         joint_after_scalar=True,
         ranking=("bank.queries_per_topic=10",),
-        minutes=2.0,
+        minutes=2.5,
     ),
     "real": Scale(
         common=("experiment=ablation_real",),

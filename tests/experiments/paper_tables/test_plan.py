@@ -136,5 +136,7 @@ def test_mistakes_are_one_sentence(capsys: Any, monkeypatch: pytest.MonkeyPatch,
     assert capsys.readouterr().err == "experiments.paper_tables: scale=huge: expected one of demo, real, paper\n"
     assert main(["loss.ties=soft"]) == 2
     assert "loss.ties=soft: the tables vary loss; leave it out" in capsys.readouterr().err
+    assert main(["dry_run=true"]) == 2
+    assert capsys.readouterr().err == "experiments.paper_tables: dry_run: no such setting\n"
     assert main(["seed=3"]) == 2
     assert "seed=3: the tables vary seed; seeds are given with --seeds" in capsys.readouterr().err
