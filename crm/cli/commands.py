@@ -144,6 +144,8 @@ def run_command(name: str) -> None:
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises what it finds wrong instead of exiting
     logging.raiseExceptions = False  # a full disk is reported once, not by every line of the log
+    for library in ("httpx", "httpx2", "openai"):
+        logging.getLogger(library).setLevel(logging.WARNING)  # they log every request, over the progress bar
     try:
         if text := _text_for(name):
             print(text, end="")

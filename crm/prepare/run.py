@@ -51,7 +51,6 @@ def run_prepare(config: PrepareConfig) -> Path:
     """
     if config.fetch is not None:
         return _fetched(config, config.fetch)
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs every request
     out, data, seed = Path(str(config.out)), config.data, config.seed
     references = reference_folders(data.root, config.banks, data.name)
     _check(config, out, references)

@@ -92,6 +92,7 @@ def test_a_language_model_s_column_ranks_and_is_named(
         command("bank", "score", *words, "predictions=elsewhere")
         assert len(bodies) == 72, "what is there is not asked again, also without the replies"
     assert "72 of 72 responses graded; 0 cannot tell, 0 unreadable, 0 unanswered" in shown
+    assert "HTTP Request" not in shown + error, "a line a call would bury the progress bar"
     found = table(folder)
     facts = json.loads(found.schema.metadata[b"crm"])
     assert [each["criterion"] for each in facts.values()] == ASKED and len(ASKED) == 33
