@@ -15,6 +15,6 @@ RUN useradd --create-home --uid 1000 user && mkdir /state && chown user /state
 USER user
 VOLUME /state
 EXPOSE 7860
-HEALTHCHECK --start-period=10m CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:7860/api/health', timeout=5)"]
+HEALTHCHECK --start-period=10m CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:7860/api/v1/health', timeout=5)"]
 ENTRYPOINT ["crm-app", "host=0.0.0.0", "predictions=/state", "hydra.run.dir=/state/run"]
 CMD ["judge=oracle"]

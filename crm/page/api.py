@@ -26,6 +26,8 @@ from crm.page.ranker import Ranker, Ranking, change, duels, typical, why_invalid
 from crm.report.tables import csv_text
 from crm.web import Body, request_mistake
 
+VERSION = "1"
+"""Of the API, as in its paths: another one where a route or a field changes its meaning."""
 FILES = Path(__file__).parent / "static"
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "
@@ -73,10 +75,10 @@ class WhyRequest(Body):
 
 
 def make_api(ranker: Ranker, picking: Picking, about: About) -> FastAPI:
-    """The routes below ``/api``, and the page."""
+    """The routes below ``/api/v1``, and the page."""
     title = "User-centric subjective leaderboard"
     mistakes: dict[int | str, Any] = {status: {"model": Mistake} for status in (413, 422)}
-    api = FastAPI(title=title, version=about.version, docs_url=None, redoc_url=None, responses=mistakes)
+    api = FastAPI(title=title, version=VERSION, docs_url=None, redoc_url=None, responses=mistakes)
     api.add_middleware(SecurityHeaders)
     api.add_middleware(GZipMiddleware)
     api.exception_handler(RequestValidationError)(lambda _, error: _mistake(422, request_mistake(error.errors())))
@@ -90,12 +92,12 @@ def make_api(ranker: Ranker, picking: Picking, about: About) -> FastAPI:
             raise ProfileError(why_invalid(ranking))
         return ranking, ranking.board
 
-    @api.get("/api/health")
+    @api.get("/api/v1/health")
     def health() -> dict[str, str]:
         """Whether the server is up."""
         return {"status": "ok"}
 
-    @api.get("/api/bank")
+    @api.get("/api/v1/bank")
     def bank() -> dict[str, Any]:
         """What there is to choose from, the judge, and facts about models."""
         topics = [query.topic for query in ranker.bank.queries]
@@ -112,7 +114,7 @@ def make_api(ranker: Ranker, picking: Picking, about: About) -> FastAPI:
             "examples": ranker.scorer.examples,
         }
 
-    @api.post("/api/rank")
+    @api.post("/api/v1/rank")
     def rank(profile: Profile) -> dict[str, Any]:
         """The ranking for a profile, the best model first; ``refusal`` says why it should not be shown.
 
@@ -129,7 +131,7 @@ def make_api(ranker: Ranker, picking: Picking, about: About) -> FastAPI:
             "leaderboard": ranking.rows(),
         }
 
-    @api.post("/api/compare")
+    @api.post("/api/v1/compare")
     def compare(asked: CompareRequest) -> dict[str, Any]:
         """Kendall's tau of the rankings of two profiles, null where there is no order, and a row a model."""
         boards = [ranked(profile)[1] for profile in (asked.first, asked.second)]
@@ -138,30 +140,30 @@ def make_api(ranker: Ranker, picking: Picking, about: About) -> FastAPI:
         except ValueError as error:
             raise ProfileError(str(error)) from None
 
-    @api.post("/api/why")
+    @api.post("/api/v1/why")
     def why(asked: WhyRequest) -> dict[str, Any]:
         """On how many queries a model was read, with a typical win and loss."""
         found = duels(ranked(asked.profile)[0], asked.model)
         return {"duels": typical(found), "n": len(found)}
 
-    @api.post("/api/picks")
+    @api.post("/api/v1/picks")
     def picks(asked: PicksRequest) -> dict[str, Any]:
         """What picks between answers say of criteria and ranking, and the next pair to show."""
         return picking.answer(asked)
 
-    @api.post("/api/picks/csv", response_class=Response)
+    @api.post("/api/v1/picks/csv", response_class=Response)
     def picked(asked: PicksRequest) -> Response:
-        """Picks as votes: a table of ``query``, ``a``, ``b`` and ``winner``, which ``/api/votes`` reads again."""
+        """Picks as votes: a table of ``query``, ``a``, ``b`` and ``winner``, which ``/api/v1/votes`` reads again."""
         return _csv(pd.DataFrame(picking.votes(asked), columns=["query", "a", "b", "winner"]), "picks")
 
-    @api.post("/api/votes")
+    @api.post("/api/v1/votes")
     def votes(asked: VotesRequest) -> dict[str, Any]:
         """What one person's votes say of the criteria of the pool."""
         return picking.proposals(asked)
 
-    @api.get("/api/export/csv", response_class=Response)
+    @api.get("/api/v1/export/csv", response_class=Response)
     def export(profile: Annotated[Profile, Query()]) -> Response:
-        """The ranking of a link as a file: ``/api/export/csv?criteria=...&criteria=...``."""
+        """The ranking of a link as a file: ``/api/v1/export/csv?criteria=...&criteria=...``."""
         ranking, board = ranked(profile)
         if refusal := why_invalid(ranking):
             raise ProfileError(refusal)

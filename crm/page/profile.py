@@ -20,6 +20,8 @@ from crm.web import Body
 MAX_LINES = 20
 """Criteria and dislikes together."""
 MAX_CHARACTERS = 500
+EXAMPLE = {"criteria": ["Prefers concise answers"], "dislikes": ["bullet points"], "weights": [2.0, 1.0]}
+"""In ``/openapi.json``."""
 
 
 class ProfileError(ValueError):
@@ -45,7 +47,7 @@ Weight = Annotated[float, Field(ge=0.01, le=100.0)]
 class Profile(Body):
     """What a person cares about, and which part of a bank it is about."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, json_schema_extra={"examples": [EXAMPLE]})
 
     criteria: Lines = ()
     """Likes, a line each; with no dislikes either, what most people would find better is asked."""

@@ -99,7 +99,7 @@ def make_app(ranker: Ranker, judge: str, config: AppConfig) -> ASGIApp:
     usual, votes = BodyLimit(api, MAX_BODY), BodyLimit(api, MAX_VOTES)
 
     async def limited(scope: Scope, receive: Receive, send: Send) -> None:
-        await (votes if scope.get("path", "").endswith("/api/votes") else usual)(scope, receive, send)
+        await (votes if scope.get("path", "").endswith("/api/v1/votes") else usual)(scope, receive, send)
 
     return KnownHosts(limited, listening=config.host, hosts=config.hosts)
 

@@ -18,7 +18,7 @@ from fastapi.testclient import TestClient
 from crm.config import compose
 from crm.leaderboard.bank.opening import simulate_bank
 from crm.leaderboard.config import BankConfig
-from crm.page.api import FILES
+from crm.page.api import FILES, VERSION
 from crm.page.facts import Facts, facts_of
 from crm.page.profile import MAX_CHARACTERS, Profile
 from crm.page.ranker import Ranker
@@ -44,22 +44,22 @@ def http(ranker: Ranker) -> TestClient:
 
 
 def test_routes_answer_what_the_ranker_says(ranker: Ranker, http: TestClient) -> None:
-    bank = http.get("/api/bank").json()
+    bank = http.get("/api/v1/bank").json()
     assert bank["models"] == ["base", "brief", "middle", "wordy"] and bank["topics"] == {"S": 15, "T": 15}
     first, second = {"criteria": ["long"], "topics": ["T"]}, {"criteria": ["concise"], "topics": ["T"]}
-    ranking = http.post("/api/rank", json=second).json()
+    ranking = http.post("/api/v1/rank", json=second).json()
     board = ranker.rank(Profile(criteria=("concise",), topics=("T",))).board
     assert board is not None
     assert {row["model"]: row["win_rate"] for row in ranking["leaderboard"]} == pytest.approx(board.win_rates())
     assert ranking["queries"] == 15
-    found = http.post("/api/compare", json={"first": first, "second": second}).json()
+    found = http.post("/api/v1/compare", json={"first": first, "second": second}).json()
     assert found["tau"] == pytest.approx(-1.0) and found["models"][0]["model"] == "brief"
-    why = http.post("/api/why", json={"profile": second, "model": "brief"}).json()
+    why = http.post("/api/v1/why", json={"profile": second, "model": "brief"}).json()
     assert why["n"] == 15 and [duel["response"] for duel in why["duels"]] == ["brief"]
     assert ranking["refusal"].startswith("Only 15 questions") and ranking["leaderboard"][0]["topics"]["T"] > 0.5
     assert ranking["lines"] == ["concise"] and ranking["leaderboard"][0]["shares"] == pytest.approx([1.0])
-    assert http.get("/api/health").json() == {"status": "ok"}
-    answer = http.post("/api/why", json={"profile": second, "model": "gpt"})
+    assert http.get("/api/v1/health").json() == {"status": "ok"}
+    answer = http.post("/api/v1/why", json={"profile": second, "model": "gpt"})
     assert "'gpt' is not compared with 'base' here; there are brief, middle" in answer.json()["error"]
 
 
@@ -78,20 +78,29 @@ def test_examples_run(address: str, capsys: pytest.CaptureFixture[str], tmp_path
 def test_every_route_is_described(http: TestClient) -> None:
     document = http.get("/openapi.json").json()
     posts = {path for path, route in document["paths"].items() if "post" in route}
-    assert posts == {f"/api/{name}" for name in ("rank", "compare", "why", "picks", "picks/csv", "votes")}
+    assert posts == {f"/api/v1/{name}" for name in ("rank", "compare", "why", "picks", "picks/csv", "votes")}
     assert all(route["description"] for routes in document["paths"].values() for route in routes.values())
     fields = document["components"]["schemas"]["Profile"]["properties"]
     assert set(fields) == {"criteria", "dislikes", "topics", "baseline", "queries", "weights"}
     assert all(field["description"] for field in fields.values())
-    wrong = document["paths"]["/api/rank"]["post"]["responses"]["422"]["content"]["application/json"]["schema"]
+    wrong = document["paths"]["/api/v1/rank"]["post"]["responses"]["422"]["content"]["application/json"]["schema"]
     assert wrong == {"$ref": "#/components/schemas/Mistake"}, "as it is answered"
+
+
+def test_paths_have_the_version_of_the_api(http: TestClient) -> None:
+    document = http.get("/openapi.json").json()
+    assert document["info"]["version"] == VERSION == "1", "and not the commit's, which `bank` has"
+    assert all(path.startswith(f"/api/v{VERSION}/") for path in document["paths"])
+    assert http.get("/api/v1/bank").json()["version"] == "9"
+    (asked,) = document["components"]["schemas"]["Profile"]["examples"]
+    assert http.post("/api/v1/rank", json=asked).status_code == 200
 
 
 def test_numbers_that_are_not_known_are_null() -> None:
     """Over opposite tastes all models win half: there is no order to compare with."""
     http = client_of(Ranker(OracleScorer(simulate_bank(seed=1, queries_per_topic=2).bank)))
     same = {"criteria": ["Prefers concise answers", "Prefers detailed answers"]}
-    answer = http.post("/api/compare", json={"first": same, "second": same})
+    answer = http.post("/api/v1/compare", json={"first": same, "second": same})
     assert answer.status_code == 200 and answer.json()["tau"] is None
 
 
@@ -112,7 +121,7 @@ def test_numbers_that_are_not_known_are_null() -> None:
     ],
 )
 def test_a_wrong_body_is_a_sentence(http: TestClient, path: str, body: Any, message: str) -> None:
-    answer = http.post(f"/api/{path}", content=body, headers=JSON)
+    answer = http.post(f"/api/v1/{path}", content=body, headers=JSON)
     assert 400 <= answer.status_code < 500 and re.search(message, answer.json()["error"]), answer.text
 
 
@@ -142,13 +151,13 @@ def test_what_the_judge_reads() -> None:
     ],
 )
 def test_a_mistake_in_a_profile_is_named(http: TestClient, given: dict[str, Any], message: str) -> None:
-    answer = http.post("/api/rank", json=given)
+    answer = http.post("/api/v1/rank", json=given)
     assert answer.status_code == 422 and re.search(message, answer.json()["error"]), answer.text
 
 
 def test_other_mistakes(http: TestClient) -> None:
     """Another content type is none that a page of another site may send without asking."""
-    answer = http.post("/api/rank", content=json.dumps(CONCISE), headers={"Content-Type": "text/plain"})
+    answer = http.post("/api/v1/rank", content=json.dumps(CONCISE), headers={"Content-Type": "text/plain"})
     assert answer.status_code == 422 and "with the header Content-Type: application/json" in answer.json()["error"]
     for path, message in (
         ("export/csv?queries=x", "queries: expected a valid integer"),
@@ -156,25 +165,25 @@ def test_other_mistakes(http: TestClient) -> None:
         ("export/csv?criteria=" + "x" * 600, "criteria[0]: string should have at most 500 characters"),
         ("export/csv?judge=x", "'judge': no such field; there are criteria"),
     ):
-        answer = http.get(f"/api/{path}")
+        answer = http.get(f"/api/v1/{path}")
         assert answer.status_code == 422 and answer.json()["error"].startswith(message), answer.text
-    for path in ("/api/nothing", "/static/", "/static/../api.py", "/static/%2e%2e/api.py", "/static//etc/passwd"):
+    for path in ("/api/v1/nothing", "/static/", "/static/../api.py", "/static/%2e%2e/api.py", "/static//etc/passwd"):
         assert http.get(path).status_code == 404 and http.get(path).json()["error"] == "Not Found"
-    assert http.delete("/api/bank").status_code == 405
+    assert http.delete("/api/v1/bank").status_code == 405
 
 
 def test_headers_and_the_body_limit(ranker: Ranker, tmp_path: Path) -> None:
     config = compose("app", ["checkpoint=none"], tmp_path)
     client = TestClient(make_app(ranker, "words", config), base_url="http://localhost")
-    for path in ("/api/bank", "/", "/static/main.js", "/api/nothing"):
+    for path in ("/api/v1/bank", "/", "/static/main.js", "/api/v1/nothing"):
         headers = client.get(path).headers
         assert "default-src 'self'" in headers["content-security-policy"], path
         assert "unsafe" not in headers["content-security-policy"] and headers["cache-control"] == "no-cache"
         assert headers["x-content-type-options"] == "nosniff" and headers["x-frame-options"] == "DENY"
-    too_large = client.post("/api/rank", content=b"x" * (MAX_BODY + 1), headers=JSON)
+    too_large = client.post("/api/v1/rank", content=b"x" * (MAX_BODY + 1), headers=JSON)
     assert too_large.status_code == 413 and "65,536 bytes" in too_large.json()["error"]
     for size, status in ((MAX_BODY + 1, 422), (MAX_VOTES + 1, 413)):
-        assert client.post("/api/votes", content=b"x" * size, headers=JSON).status_code == status
+        assert client.post("/api/v1/votes", content=b"x" * size, headers=JSON).status_code == status
     packed = client.get("/static/main.js", headers={"Accept-Encoding": "gzip"})
     assert packed.headers["content-encoding"] == "gzip" and "import" in packed.text
 
@@ -188,18 +197,18 @@ def test_files_hold_the_table(make_ranker: Any) -> None:
     texts = {{"wordy": HOSTILE, "brief": "gpt\r=1+1"}.get(name, name): text for name, text in bank.responses.items()}
     queries = tuple(replace(query, topic='=HYPERLINK("http://x")') for query in bank.queries)
     http = client_of(make_ranker(replace(bank, responses=texts, queries=queries)))
-    board = http.post("/api/rank", json={"criteria": ["long"]}).json()["leaderboard"]
-    answer = http.get("/api/export/csv?criteria=long")
+    board = http.post("/api/v1/rank", json={"criteria": ["long"]}).json()["leaderboard"]
+    answer = http.get("/api/v1/export/csv?criteria=long")
     assert '.csv"' in answer.headers["content-disposition"] and answer.content.startswith(b"\xef\xbb\xbfrank,")
     table = pd.read_csv(io.BytesIO(answer.content))
     assert table["win_rate"].tolist() == pytest.approx([row["win_rate"] for row in board])
     cells = [cell for row in csv.reader(io.StringIO(answer.text)) for cell in row]
     assert not [cell for cell in cells if cell.lstrip().startswith(("=", "@"))] and "\r" not in "".join(cells)
     assert set(table["criteria"]) == {"long x 1"} and set(table["judge"]) == {"words"}
-    assert http.get("/api/export/csv?criteria=long&queries=3").json()["error"].startswith("Only 3 questions")
+    assert http.get("/api/v1/export/csv?criteria=long&queries=3").json()["error"].startswith("Only 3 questions")
     link = {"criteria": ["long", "a,b"], "dislikes": ["concise"], "weights": [2.0, 1.0, 0.5], "queries": 20}
-    table = pd.read_csv(io.BytesIO(http.get("/api/export/csv", params=link).content))
-    board = http.post("/api/rank", json=link).json()["leaderboard"]
+    table = pd.read_csv(io.BytesIO(http.get("/api/v1/export/csv", params=link).content))
+    board = http.post("/api/v1/rank", json=link).json()["leaderboard"]
     assert table["win_rate"].tolist() == pytest.approx([row["win_rate"] for row in board]), "a link is the same profile"
 
 
@@ -218,7 +227,7 @@ def test_facts_beside_a_bank(ranker: Ranker, tmp_path: Path) -> None:
     assert facts_of(None, BankConfig(name="folder", path=str(tmp_path / "none"))) == {} == facts_of(None, BankConfig())
     with pytest.raises(ValueError, match=r"facts='nowhere.csv': no such file; give a CSV file with the columns model"):
         facts_of("nowhere.csv", BankConfig())
-    shown = client_of(ranker, facts=facts_of(None, bank)).get("/api/bank").json()["facts"]
+    shown = client_of(ranker, facts=facts_of(None, bank)).get("/api/v1/bank").json()["facts"]
     assert shown["brief"]["usd_out"] == 0.4 and shown["wordy"]["open_weights"] is None
 
 

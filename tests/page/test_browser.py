@@ -69,7 +69,7 @@ def test_from_the_first_look_to_a_comparison(browser: Any, address: str) -> None
         before = names(page)
         page.reload()
         complete(page)
-        rows = page.request.post(f"{address}/api/rank", data=mine.model_dump(mode="json")).json()["leaderboard"]
+        rows = page.request.post(f"{address}/api/v1/rank", data=mine.model_dump(mode="json")).json()["leaderboard"]
         assert names(page) == before == [row["model"] for row in rows]
         shown = [str(row.get_attribute("aria-label")).split(", ")[1] for row in page.locator("#rows .row").all()]
         assert shown == [f"preferred {round(100 * row['win_rate'])} %" for row in rows]
@@ -164,7 +164,7 @@ def test_every_view_is_accessible(browser: Any, address: str, width: int, scheme
     with opened(browser, address, color_scheme=scheme, bypass_csp=True) as page:
         press = page.keyboard.press
         page.set_viewport_size({"width": width, "height": 850})
-        page.route("**/api/bank", lambda route: route.fulfill(json=route.fetch().json() | {"facts": FACTS}))
+        page.route("**/api/v1/bank", lambda route: route.fulfill(json=route.fetch().json() | {"facts": FACTS}))
         page.goto(f"{address}/?criteria=asdf+qwer&dislikes=lists")
         complete(page)
         page.get_by_label("What you prefer in an answer").focus()
@@ -300,7 +300,7 @@ def test_no_text_is_ever_run(browser: Any, tmp_path: Path) -> None:
     served = serve_ranker(ranker, tmp_path, f"pool={tmp_path / 'pool.yaml'}")
     with served as address, opened(browser, address) as page:
         page.on("dialog", lambda dialog: pytest.fail(dialog.message))
-        page.route("**/api/bank", lambda route: route.fulfill(json=route.fetch().json() | {"facts": facts}))
+        page.route("**/api/v1/bank", lambda route: route.fulfill(json=route.fetch().json() | {"facts": facts}))
         for start in (1, 11):
             given = [("criteria", f"short {text}") for text in lines[start : start + 8]] + [("dislikes", lines[0])]
             page.goto(f"{address}/?{urlencode(given)}")

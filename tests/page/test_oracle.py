@@ -95,6 +95,6 @@ def test_the_command_makes_it_and_the_page_says_what_is_simulated(tmp_path: Path
     made, name = make_ranker(config)
     assert name == "oracle" and isinstance(made.scorer, OracleScorer) and len(made.bank.queries) == 12
     client = TestClient(make_app(made, name, config), base_url="http://localhost")
-    notice = client.get("/api/bank").json()["simulated"]
+    notice = client.get("/api/v1/bank").json()["simulated"]
     assert "models, questions and answers are simulated" in notice and "simulation's own truth" in notice
     assert not list(tmp_path.rglob("*.sqlite"))

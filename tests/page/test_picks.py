@@ -34,7 +34,7 @@ def http(indexed: Ranker) -> TestClient:
 
 
 def ask(http: TestClient, picks: list[Any], profile: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    answer = http.post("/api/picks", json={"profile": profile or {}, "picks": picks, "seed": 5} | more)
+    answer = http.post("/api/v1/picks", json={"profile": profile or {}, "picks": picks, "seed": 5} | more)
     assert answer.status_code == 200, answer.text
     return dict(answer.json())
 
@@ -66,7 +66,7 @@ def test_who_picks_the_shorter_likes_short_answers(http: TestClient) -> None:
     picks, reply = course(http)
     assert 8 <= len(picks) <= 25 and reply["next"] is None
     assert (reply["criteria"][0]["text"], reply["criteria"][0]["kind"]) == ("Short answers", "like")
-    plain = http.post("/api/rank", json={"criteria": ["Short answers"]}).json()["leaderboard"]
+    plain = http.post("/api/v1/rank", json={"criteria": ["Short answers"]}).json()["leaderboard"]
     order = [row["model"] for row in reply["leaderboard"]]
     assert {row["model"] for row in plain[:3]} == set(order[:3]) and plain[-1]["model"] in order[-2:]
     for row in reply["leaderboard"]:
@@ -121,7 +121,7 @@ def test_the_chips_of_picks_rank_as_the_picks(http: TestClient) -> None:
         "criteria": [one["text"] for one in reply["criteria"]],
         "weights": [one["weight"] for one in reply["criteria"]],
     }
-    rates = {row["model"]: row["win_rate"] for row in http.post("/api/rank", json=profile).json()["leaderboard"]}
+    rates = {row["model"]: row["win_rate"] for row in http.post("/api/v1/rank", json=profile).json()["leaderboard"]}
     by_picks = {row["model"]: row["win_rate"] for row in reply["leaderboard"]}
     gaps = [rates[name] - rate for name, rate in by_picks.items()]
     assert np.abs(gaps).mean() < 0.015, "in size as in order: units of picks are not those of lines"
@@ -130,17 +130,17 @@ def test_the_chips_of_picks_rank_as_the_picks(http: TestClient) -> None:
 def test_picks_come_back_as_votes(http: TestClient) -> None:
     """What is downloaded is read again, and shows the same."""
     picks, reply = course(http)
-    file = http.post("/api/picks/csv", json={"profile": {}, "picks": picks, "seed": 5, "bank": reply["bank"]})
+    file = http.post("/api/v1/picks/csv", json={"profile": {}, "picks": picks, "seed": 5, "bank": reply["bank"]})
     rows = list(csv.DictReader(io.StringIO(file.content.decode("utf-8-sig"))))
     assert len(rows) == len(picks) and set(rows[0]) == {"query", "a", "b", "winner"}
     for row in rows:
         gap = len(row["b"].split()) - len(row["a"].split())
         assert row["winner"] == ("tie" if abs(gap) < 3 else "a" if gap > 0 else "b")
     more = rows + [row | {"query": f"again {row['query']}"} for row in rows]  # reasons are in no vote: it takes more
-    found = http.post("/api/votes", json={"file": "\n".join(map(json.dumps, more))}).json()
+    found = http.post("/api/v1/votes", json={"file": "\n".join(map(json.dumps, more))}).json()
     assert found["votes"] == len(more) and found["criteria"][0]["text"] == "Short answers"
     assert found["agreement"]["agreed"] > 0.7 * found["agreement"]["asked"]
-    whole = http.post("/api/votes", json={"file": file.content.decode("utf-8-sig")}).json()
+    whole = http.post("/api/v1/votes", json={"file": file.content.decode("utf-8-sig")}).json()
     assert whole["votes"] == len(picks)
 
 
@@ -159,7 +159,9 @@ def test_picks_come_back_as_votes(http: TestClient) -> None:
     ],
 )
 def test_votes_that_cannot_be_read_are_a_sentence(http: TestClient, file: str, message: str) -> None:
-    answer = http.post("/api/votes", content=json.dumps({"file": file}), headers={"Content-Type": "application/json"})
+    answer = http.post(
+        "/api/v1/votes", content=json.dumps({"file": file}), headers={"Content-Type": "application/json"}
+    )
     assert answer.status_code == 422 and message in answer.json()["error"], answer.text
     assert "tmp/" not in answer.text
 
@@ -199,7 +201,7 @@ def test_a_part_of_the_bank_has_its_own_places(http: TestClient, indexed: Ranker
     ],
 )
 def test_what_cannot_be_is_a_sentence(http: TestClient, given: dict[str, Any], message: str) -> None:
-    answer = http.post("/api/picks", json={"profile": {}} | given)
+    answer = http.post("/api/v1/picks", json={"profile": {}} | given)
     assert answer.status_code == 422
     assert re.search(message, answer.json()["error"]), answer.json()
 
@@ -207,5 +209,5 @@ def test_what_cannot_be_is_a_sentence(http: TestClient, given: dict[str, Any], m
 def test_answers_that_never_differ_are_a_sentence(tmp_path: Path) -> None:
     bank = small_bank()
     bank = replace(bank, responses={who: dict.fromkeys(texts, "the same") for who, texts in bank.responses.items()})
-    answer = client_of(counting_ranker(bank, tmp_path)).post("/api/picks", json={"profile": {}})
+    answer = client_of(counting_ranker(bank, tmp_path)).post("/api/v1/picks", json={"profile": {}})
     assert answer.status_code == 422 and "no two responses of this bank differ" in answer.json()["error"]

@@ -37,7 +37,7 @@ def ranker(tmp_path_factory: pytest.TempPathFactory) -> Ranker:
 def test_the_answer_says_what_every_line_was_read_as(ranker: Ranker) -> None:
     client = client_of(ranker, published=PUBLISHED)
     asked = {"criteria": ["short answers, no lists", "candle"], "dislikes": ["examples"]}
-    reply = client.post("/api/rank", json=asked).json()
+    reply = client.post("/api/v1/rank", json=asked).json()
     assert [(each["line"], each["meaning"], each["why"]) for each in reply["understood"]] == [
         ("short answers, no lists", "shorter answers", ""),
         ("short answers, no lists", "prose instead of lists", ""),
@@ -46,7 +46,7 @@ def test_the_answer_says_what_every_line_was_read_as(ranker: Ranker) -> None:
     ]
     assert reply["not_understood"] == ["candle"] and reply["refusal"] == ""
     assert reply["leaderboard"][0]["model"] == "short"
-    assert client.get("/api/bank").json()["published"] == {
+    assert client.get("/api/v1/bank").json()["published"] == {
         "title": "a class's of 2024",
         "rows": [
             {"model": "short", "rank": 1, "win_rate": 0.7},
@@ -151,14 +151,14 @@ def test_the_published_ranking_comes_first_and_stands_beside_ones_own(browser: A
     facts = {"lister": {"display": "The Lister", "maker": "A Lab", "released": "2024-05", "usd_out": 2}}
     with opened(browser, address) as page:
         page.route(
-            "**/api/bank",
+            "**/api/v1/bank",
             lambda route: route.fulfill(json=route.fetch().json() | {"published": published, "facts": facts}),
         )
         page.asked.clear()
         page.goto(address)
         complete(page)
         page.wait_for_load_state("networkidle")
-        assert len(page.asked) <= 10 and not any("/api/rank" in url for url in page.asked), page.asked
+        assert len(page.asked) <= 10 and not any("/api/v1/rank" in url for url in page.asked), page.asked
         expect(page.locator("#headline")).to_have_text("General ranking: short leads")
         expect(page.locator("#because")).to_contain_text("It is a class's of 2024")
         expect(page.locator("#progress")).to_contain_text(

@@ -127,7 +127,7 @@ export function picksAsked() {
 }
 
 /** Relative to the page, so that it works behind a proxy with a path of its own. @param {string} path @returns {URL} */
-export const address = (path) => new URL(`api/${path}`, document.baseURI);
+export const address = (path) => new URL(`api/v1/${path}`, document.baseURI);
 
 /** The server refused; the message is the server's. */
 export class Refused extends Error {}
