@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -44,16 +44,18 @@ class Understood:
         return f"“{self.clause}” is read as {self.meaning} ({self.confidence:.2f}{weight}), by {self.scored_by}"
 
 
-class OwnWords:
-    """Rankings of the bank of ``matrix`` by sentences that ``reader`` reads; counted columns are made when needed."""
+class CriteriaReader:
+    """What lines ask for, on the criteria of the package and ``own`` ones, whose words are known word for word.
 
-    def __init__(self, reader: SentenceReader, matrix: CriteriaMatrix) -> None:
-        self.matrix, self.bank = matrix, matrix.bank
-        self.numbers = BankNumbers(matrix.bank)
-        self._read = cache(reader.read)
-        own = {name: each for name, each in matrix.columns.items() if each.more}
-        self._pool: dict[str, Criterion | Column] = {**pool(), **own}
-        self._own = {plain(self._side(name, sign)): (name, sign) for name in self._pool for sign in (1, -1)}
+    ``scorer`` says by name who has scored a criterion, and is empty for one that nobody has.
+    """
+
+    def __init__(
+        self, reader: SentenceReader, scorer: Callable[[str], str], own: Mapping[str, Criterion | Column] | None = None
+    ) -> None:
+        self._read, self._scorer = cache(reader.read), scorer
+        self.pool: dict[str, Criterion | Column] = {**pool(), **(own or {})}
+        self._own = {plain(self.side(name, sign)): (name, sign) for name in self.pool for sign in (1, -1)}
 
     def understood(self, lines: Sequence[str], weights: Sequence[float] = ()) -> list[Understood]:
         """Every clause of every line; a line with a weight below 0 is disliked: the same criterion, the other side."""
@@ -63,6 +65,43 @@ class OwnWords:
             for line, by in zip(lines, signed, strict=True)
             for clause in self._clauses(line)
         ]
+
+    def side(self, name: str, sign: int) -> str:
+        """The words for more of a criterion, or for less."""
+        return self.pool[name].more if sign > 0 else self.pool[name].less
+
+    def _clauses(self, line: str) -> Sequence[Clause]:
+        """A criterion of the pool is known word for word; what it is not is what the reader makes of it."""
+        whole = self._known(line)
+        return [whole] if whole else [self._known(clause.text) or clause for clause in self._read(line)]
+
+    def _known(self, text: str) -> Clause | None:
+        found = self._own.get(plain(text))
+        return Clause(text, *found, KNOWN, 1.0, ((*found, KNOWN),)) if found else None
+
+    def _meaning(self, line: str, clause: Clause, by: float) -> Understood:
+        name, sign = clause.criterion, clause.side if by >= 0 else -clause.side
+        nearest = tuple(self.side(each, side) for each, side, _ in clause.nearest)
+        scored_by = self._scorer(name) if name else ""
+        why = ""
+        if name is None:
+            why = "not understood"
+        elif not scored_by:
+            why = f"nobody has scored “{self.side(name, 1)}” on this bank"
+        meaning, side = self.side(name, sign) if name else "", "more" if sign > 0 else "less"
+        weight = abs(by) * clause.weight
+        return Understood(line, clause.text, name, side, meaning, clause.confidence, weight, why, nearest, scored_by)
+
+
+class OwnWords:
+    """Rankings of the bank of ``matrix`` by sentences that ``reader`` reads; counted columns are made when needed."""
+
+    def __init__(self, reader: SentenceReader, matrix: CriteriaMatrix) -> None:
+        self.matrix, self.bank = matrix, matrix.bank
+        self.numbers = BankNumbers(matrix.bank)
+        own = {name: each for name, each in matrix.columns.items() if each.more}
+        self._reading = CriteriaReader(reader, matrix.scorer, own)
+        self.understood = self._reading.understood
 
     def weights(self, lines: Sequence[str], weights: Sequence[float] = ()) -> dict[str, float]:
         """By criterion what its clauses count in sum, below 0 for less of it; 0 where they are at odds."""
@@ -108,33 +147,12 @@ class OwnWords:
     @property
     def scored(self) -> set[str]:
         """Meanings, in words, that this bank has scores for."""
-        return {self._side(name, sign) for name in self._pool if self.matrix.scorer(name) for sign in (1, -1)}
-
-    def _clauses(self, line: str) -> Sequence[Clause]:
-        """A criterion of the pool is known word for word; what it is not is what the reader makes of it."""
-        whole = self._known(line)
-        return [whole] if whole else [self._known(clause.text) or clause for clause in self._read(line)]
-
-    def _known(self, text: str) -> Clause | None:
-        found = self._own.get(plain(text))
-        return Clause(text, *found, KNOWN, 1.0, ((*found, KNOWN),)) if found else None
-
-    def _meaning(self, line: str, clause: Clause, by: float) -> Understood:
-        name, sign = clause.criterion, clause.side if by >= 0 else -clause.side
-        nearest = tuple(self._side(each, side) for each, side, _ in clause.nearest)
-        scored_by = self.matrix.scorer(name) if name else ""
-        why = ""
-        if name is None:
-            why = "not understood"
-        elif not scored_by:
-            why = f"nobody has scored “{self._side(name, 1)}” on this bank"
-        meaning, side = self._side(name, sign) if name else "", "more" if sign > 0 else "less"
-        weight = abs(by) * clause.weight
-        return Understood(line, clause.text, name, side, meaning, clause.confidence, weight, why, nearest, scored_by)
-
-    def _side(self, name: str, sign: int) -> str:
-        """The words for more of a criterion, or for less."""
-        return self._pool[name].more if sign > 0 else self._pool[name].less
+        return {
+            self._reading.side(name, sign)
+            for name in self._reading.pool
+            if self.matrix.scorer(name)
+            for sign in (1, -1)
+        }
 
 
 @cache

@@ -16,7 +16,7 @@ from crm.leaderboard.bank.opening import in_turns
 from crm.leaderboard.outcomes import Outcomes
 from crm.leaderboard.ranking import Leaderboard, compare
 from crm.page.profile import Profile, ProfileError
-from crm.page.scorers import Scorer, WordsScorer
+from crm.page.scorers import Scorer
 from crm.report.statistics import Floats
 from crm.schema import short
 
@@ -39,7 +39,7 @@ class Ranking:
     outcomes: Outcomes
     board: Leaderboard | None
     understood: tuple[Understood, ...] = ()
-    """What each clause of the profile is read as, where the scorer says so."""
+    """What clauses of the profile are read as, where the scorer says so."""
     not_understood: tuple[str, ...] = ()
     """Lines of the profile that say nothing to the judge."""
     advice: str = ""
@@ -100,7 +100,7 @@ class Ranker:
             raise ProfileError(str(error)) from None
         board = Leaderboard(outcomes) if outcomes.readable.any() else None
         nothing = len(lost) == len(lines)
-        read = self.scorer.understood(*profile.signed) if isinstance(self.scorer, WordsScorer) and lines else ()
+        read = self.scorer.understood(*profile.signed) if lines else ()
         advice = self.scorer.advice(lines) if nothing else ""
         return Ranking(part, outcomes, board, tuple(read), lost, advice, self._shares(profile, board))
 

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from crm import __version__
 from crm.criteria.counting import MEASURES
+from crm.criteria.pool import Criterion
 from crm.io.installed import commit
 from crm.leaderboard.bank.opening import open_bank, published_ranking
 from crm.page.api import About, make_api
@@ -19,7 +20,7 @@ from crm.page.picks import Picking
 from crm.page.ranker import Ranker
 from crm.page.scorers import IndexScorer, OracleScorer, WordsScorer
 from crm.picking.criteria import SIMULATED as SIMULATED_POOL
-from crm.picking.criteria import read_pool
+from crm.picking.criteria import PoolEntry, read_pool
 from crm.web import BodyLimit, KnownHosts, bound, serve
 
 log = logging.getLogger(__name__)
@@ -54,7 +55,9 @@ def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
         raise _not_arithmetic(f"judge={config.judge.name}", "this judge")
     from crm.judges.crm_judge import CrmJudge  # torch comes with it: the oracle is up seconds earlier without
     from crm.judges.open import check_judge, open_judge
+    from crm.judges.reader import bundled_reader
     from crm.leaderboard.index import index_bank
+    from crm.leaderboard.own_words import CriteriaReader
     from crm.model.folders import checkpoint_folder
     from crm.model.manifest import read_manifest
 
@@ -67,7 +70,15 @@ def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
     assert isinstance(opened.judge, CrmJudge)
     indexed = index_bank(opened.judge, bank, opened.predictions, progress=config.progress)
     assert indexed is not None, "a late head has vectors"
-    return Ranker(IndexScorer(indexed)), opened.name
+    own = {entry.name: Criterion(entry.name, entry.like, entry.opposite, entry.like) for entry in _pool(config)}
+    return Ranker(IndexScorer(indexed, CriteriaReader(bundled_reader(), lambda _: opened.name, own))), opened.name
+
+
+def _pool(config: AppConfig) -> tuple[PoolEntry, ...]:
+    """What people pick by: the file that settings name, or the bank's."""
+    if config.pool is not None:
+        return read_pool(Path(config.pool))
+    return read_pool(SIMULATED_POOL if config.bank.name == "simulated" else None)
 
 
 def _not_arithmetic(setting: str, why: str) -> ValueError:
@@ -83,7 +94,6 @@ def _not_arithmetic(setting: str, why: str) -> ValueError:
 def make_app(ranker: Ranker, judge: str, config: AppConfig) -> ASGIApp:
     """The whole application: API, page, and the limits before both."""
     simulated = config.bank.name == "simulated"
-    pool = read_pool(Path(config.pool)) if config.pool is not None else read_pool(SIMULATED_POOL if simulated else None)
     published = published_ranking(config.bank, ranker.bank.authors)
     facts = facts_of(config.facts, config.bank)
     for name, display in published.display.items() if published else ():
@@ -95,7 +105,7 @@ def make_app(ranker: Ranker, judge: str, config: AppConfig) -> ASGIApp:
         published=published,
         simulated=" ".join([SIMULATED] * simulated + [ORACLE] * (config.judge.name == "oracle")),
     )
-    api = make_api(ranker, Picking(ranker, pool), about)
+    api = make_api(ranker, Picking(ranker, _pool(config)), about)
     usual, votes = BodyLimit(api, MAX_BODY), BodyLimit(api, MAX_VOTES)
 
     async def limited(scope: Scope, receive: Receive, send: Send) -> None:

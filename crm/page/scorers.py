@@ -22,7 +22,7 @@ from crm.schema import short
 
 if TYPE_CHECKING:  # torch takes seconds to import, and the oracle does without it
     from crm.leaderboard.index import IndexedBank, Scores
-    from crm.leaderboard.own_words import OwnWords, Understood
+    from crm.leaderboard.own_words import CriteriaReader, OwnWords, Understood
     from crm.model.late_reading import Conversation
 
 AXES = (*TRAIN_AXES, *HELD_OUT_AXES)
@@ -92,34 +92,54 @@ class WordsScorer:
 
     def advice(self, lines: Sequence[str]) -> str:
         """Why nothing of ``lines`` counts."""
-        if not lines:
-            return f"Say what you care about in an answer, such as “{self.examples[0]}”."
-        found = [each for each in self.understood(lines) if each.why]
-        near = " or ".join(f"“{meaning}”" for meaning in found[0].nearest[:3])
-        return f"{short(found[0].clause)}: {found[0].why}." + (f" Did you mean {near}?" if near else "")
+        return _advice(self.understood(lines), self.examples)
 
 
 class IndexScorer:
-    """A late head's index of a bank. It ranks by any words, whether the head was taught such words or not."""
+    """A late head's index of a bank.
+
+    A head gives any words a number. So a line counts only where ``reading`` understands all of it, or has it word for
+    word among its own criteria.
+    """
 
     sees = "A trained checkpoint scores the answers; it follows sentences like those of its training best."
     examples = TAUGHT
 
-    def __init__(self, indexed: IndexedBank) -> None:
-        self.indexed, self.bank = indexed, indexed.bank
-        self.scores, self.outcomes = indexed.scores, indexed.outcomes
+    def __init__(self, indexed: IndexedBank, reading: CriteriaReader) -> None:
+        self.indexed, self.bank, self.reading = indexed, indexed.bank, reading
+
+    def scores(self, criteria: Sequence[str]) -> Scores:
+        """(N, Q, M) float32, each line alone; 0 for one that does not count."""
+        found, lost = self.indexed.scores(criteria), self.not_understood(criteria)
+        found[[line in lost for line in criteria]] = 0.0
+        return found
+
+    def outcomes(self, criteria: Sequence[str], weights: Sequence[float], part: Bank) -> Outcomes:
+        """Of ``part`` by all that is understood; unread throughout where nothing is."""
+        lost = self.not_understood(criteria)
+        known = [(line, by) for line, by in zip(criteria, weights, strict=True) if line not in lost]
+        if not known:
+            nothing = np.full((len(self.bank.queries), len(self.bank.authors)), np.nan)
+            return self.indexed.numbers.outcomes(nothing, part)
+        lines, signed = zip(*known, strict=True)
+        return self.indexed.outcomes(lines, signed, part)
 
     def score_texts(self, criteria: Sequence[str], texts: Sequence[Conversation]) -> Scores:
         """(N, T) of other texts, which are read now."""
         return (self.indexed.vectors(criteria) @ self.indexed.reader.responses(texts).T).numpy()
 
+    def understood(self, lines: Sequence[str], weights: Sequence[float] = ()) -> list[Understood]:
+        """The clauses of lines that are not understood: what the others mean is the checkpoint's to say."""
+        return self.reading.understood(self.not_understood(lines))
+
     def not_understood(self, lines: Sequence[str]) -> tuple[str, ...]:
-        """Nobody knows."""
-        return ()
+        """Lines of which a clause is not understood."""
+        lost = {each.line for each in self.reading.understood(lines) if each.why}
+        return tuple(line for line in lines if line in lost)
 
     def advice(self, lines: Sequence[str]) -> str:
-        """What to do without lines: what most people prefer was not taught."""
-        return f"Say what you care about in an answer, such as “{self.examples[0]}”."
+        """What to type instead; without lines something, as what most people prefer was not taught."""
+        return _advice(self.understood(lines), self.examples)
 
 
 class OracleScorer:
@@ -156,6 +176,10 @@ class OracleScorer:
         levels = np.stack([_levels("\n".join(turn.content for turn in response)) for _, response in texts])
         return np.stack([_taste(line) for line in criteria]) @ levels.T
 
+    def understood(self, lines: Sequence[str], weights: Sequence[float] = ()) -> list[Understood]:
+        """Nothing more than `not_understood` says."""
+        return []
+
     def not_understood(self, lines: Sequence[str]) -> tuple[str, ...]:
         """Lines that are no wording of the simulation, with or without a leading "Prefers"."""
         return tuple(line for line in lines if np.isnan(_taste(line)).any())
@@ -187,6 +211,15 @@ def _sum(criteria: Sequence[str], weights: Sequence[float]) -> Scores:
     tastes = [weight * _taste(line) for line, weight in zip(criteria, weights, strict=True)]
     known = [taste for taste in tastes if not np.isnan(taste).any()]
     return np.sum(known, axis=0, dtype=np.float32) if known else UNKNOWN
+
+
+def _advice(read: Sequence[Understood], examples: Sequence[str]) -> str:
+    """Why the first clause that does not count does not, and what to type instead."""
+    lost = [each for each in read if each.why]
+    if not lost:
+        return f"Say what you care about in an answer, such as “{examples[0]}”."
+    near = " or ".join(f"“{meaning}”" for meaning in lost[0].nearest[:3])
+    return f"{short(lost[0].clause)}: {lost[0].why}." + (f" Did you mean {near}?" if near else "")
 
 
 Scorer = WordsScorer | IndexScorer | OracleScorer

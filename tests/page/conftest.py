@@ -59,6 +59,9 @@ class WordScorer:
     def score_texts(self, criteria: Sequence[str], texts: Sequence[Any]) -> Any:
         return np.array([[_words(answer[-1].content, (line,)) for _, answer in texts] for line in criteria])
 
+    def understood(self, lines: Sequence[str], weights: Sequence[float] = ()) -> list[Any]:
+        return []
+
     def not_understood(self, lines: Sequence[str]) -> tuple[str, ...]:
         return ()
 

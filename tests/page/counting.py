@@ -11,8 +11,11 @@ from typing import Any
 
 import torch
 
+from crm.criteria.pool import Criterion
+from crm.judges.reader import bundled_reader
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.index import IndexedBank
+from crm.leaderboard.own_words import CriteriaReader
 from crm.page.ranker import Ranker
 from crm.page.scorers import IndexScorer
 
@@ -69,10 +72,16 @@ class CountingReader:
         return (shares[:, None] * self.criterion_vectors(criteria)).sum(dim=0)
 
 
-def counting_ranker(bank: Bank, folder: Any) -> Ranker:
-    """Rankings of ``bank`` at once."""
+def counting_ranker(bank: Bank, folder: Any, *own: Criterion) -> Ranker:
+    """Rankings of ``bank`` at once, by what the package's reader understands and by ``own`` criteria."""
     reader: Any = CountingReader()
-    return Ranker(IndexScorer(IndexedBank(reader, bank, folder, model_digest="counting", progress=False)))
+    indexed = IndexedBank(reader, bank, folder, model_digest="counting", progress=False)
+    return Ranker(IndexScorer(indexed, reading(*own)))
+
+
+def reading(*own: Criterion) -> CriteriaReader:
+    """As `crm.page.run` has it."""
+    return CriteriaReader(bundled_reader(), lambda _: "counting", {each.name: each for each in own})
 
 
 def _counts(text: str) -> list[float]:

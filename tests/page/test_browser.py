@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 import pytest
 from playwright.sync_api import expect
 
+from crm.criteria.pool import Criterion
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.bank.opening import simulate_bank
 from crm.page.profile import Profile
@@ -84,6 +85,22 @@ def test_from_the_first_look_to_a_comparison(browser: Any, address: str) -> None
         view(page, "Compare")
         panel = compare(page, f"{address}/?{urlencode({'criteria': DETAILED})}")
         expect(panel).to_contain_text("opposite rankings: Kendall’s tau −")
+
+
+def test_words_that_nobody_understands_are_not_ranked(browser: Any, address: str) -> None:
+    with opened(browser, address) as page:
+        add(page, "it should speak Turkish")
+        headline(page, "No ranking")
+        expect(page.locator("#because")).to_contain_text("'it should speak Turkish': not understood. Did you mean")
+        assert not page.locator("#rows .row").count() and not page.get_by_role("button", name="Show it anyway").count()
+        add(page, "short answers", "candle")
+        headline(page, re.compile("for you$"))
+        chips = page.locator(".chip")
+        expect(chips).to_have_count(3)
+        expect(page.locator(".chip.lost")).to_have_text([re.compile("Turkish"), re.compile("candle")])
+        chips.last.locator("details button").first.click()
+        complete(page)
+        expect(page.locator(".chip.lost")).to_have_count(1)
 
 
 def test_back_undoes_a_change(browser: Any, address: str) -> None:
@@ -296,7 +313,9 @@ def test_no_text_is_ever_run(browser: Any, tmp_path: Path) -> None:
     entries = [{"name": f"n{n}", "like": f"short {HOSTILE[n]}", "opposite": f"long {HOSTILE[n]}"} for n in (0, 5, 9)]
     (tmp_path / "pool.yaml").write_text(json.dumps(entries), "utf-8")
     lines = [" ".join(text.split()) for text in HOSTILE]
-    ranker = counting_ranker(Bank("hostile", "base", rows, answers), tmp_path)
+    own = [Criterion(f"c{at}", text, f"not {text}", text) for at, text in enumerate(f"short {line}" for line in lines)]
+    own += [Criterion(each["name"], each["like"], each["opposite"], each["like"]) for each in entries]
+    ranker = counting_ranker(Bank("hostile", "base", rows, answers), tmp_path, *own)
     served = serve_ranker(ranker, tmp_path, f"pool={tmp_path / 'pool.yaml'}")
     with served as address, opened(browser, address) as page:
         page.on("dialog", lambda dialog: pytest.fail(dialog.message))

@@ -11,6 +11,7 @@ import pytest
 from scipy.special import expit
 from scipy.stats import kendalltau
 
+from crm.criteria.pool import Criterion
 from crm.judges.crm_judge import CrmJudge
 from crm.leaderboard.index import index_bank
 from crm.leaderboard.ranking import Leaderboard
@@ -19,6 +20,7 @@ from crm.page.profile import Profile, ProfileError
 from crm.page.ranker import LEAST_QUERIES, Ranker, change, duels, why_invalid
 from crm.page.scorers import IndexScorer
 from tests.page.conftest import small_bank
+from tests.page.counting import counting_ranker, reading
 
 SOURCES = Profile(criteria=("Wants sources",))
 LONG = Profile(criteria=("long",))
@@ -109,7 +111,8 @@ def test_an_index_has_the_numbers_of_single_readings(
 ) -> None:
     found = index_bank(late, bank, tmp_path, progress=False)
     assert found is not None
-    ranker = Ranker(IndexScorer(found))
+    long = "é" * 499
+    ranker = Ranker(IndexScorer(found, reading(Criterion("long", long, f"no {long}"[:499], long))))
     mine = board_of(ranker, SOURCES)
     folder = tmp_path / "predictions"
     outcomes, _ = score_bank(late, bank, SOURCES.criteria, folder=folder, progress=False)
@@ -123,7 +126,29 @@ def test_an_index_has_the_numbers_of_single_readings(
     disliked = board_of(ranker, Profile(dislikes=SOURCES.criteria)).win_rates()
     assert disliked == pytest.approx({name: 1 - rate for name, rate in mine.win_rates().items()}, abs=1e-6)
     with pytest.raises(ProfileError, match="is longer than the 600 tokens that are read"):
-        ranker.rank(Profile(criteria=("é" * 499,)))
+        ranker.rank(Profile(criteria=(long,)))
+
+
+def test_a_checkpoint_scores_only_words_that_are_understood(indexed: Ranker) -> None:
+    """It gives any words a number; nobody could tell what such a number says."""
+    for line in ("candle", "speaks Turkish", "asdf qwer", "short answers, it should speak Turkish"):
+        found = indexed.rank(Profile(criteria=(line,)))
+        assert found.board is None and found.rows() == [] and found.not_understood == (line,)
+        assert "not understood. Did you mean “" in why_invalid(found), line
+    both = indexed.rank(Profile(criteria=("short answers", "candle"), dislikes=("asdf qwer",), weights=(2.0, 3.0, 4.0)))
+    alone = board_of(indexed, Profile(criteria=("short answers",), weights=(2.0,)))
+    assert both.board is not None and both.board.win_rates() == alone.win_rates() and why_invalid(both) == ""
+    assert both.not_understood == ("candle", "asdf qwer") and {each.line for each in both.understood} == {
+        *both.not_understood
+    }
+    assert {tuple(row["shares"][1:]) for row in both.rows()} == {(0.0, 0.0)}
+
+
+def test_a_checkpoint_scores_its_own_criteria_word_for_word(bank: Any, tmp_path: Path) -> None:
+    turkish = Criterion("Turkish", "Speaks Turkish", "Speaks no Turkish", "Whether the answer is in Turkish.")
+    ranker = counting_ranker(bank, tmp_path, turkish)
+    assert ranker.rank(Profile(criteria=("speaks turkish.",), dislikes=("Speaks no Turkish",))).not_understood == ()
+    assert ranker.rank(Profile(criteria=("writes Turkish",))).not_understood == ("writes Turkish",)
 
 
 def test_duels_are_the_queries_of_one_model(make_ranker: Any) -> None:
