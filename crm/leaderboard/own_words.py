@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +15,21 @@ from crm.judges.traits_judge import CLEAR, summed
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.matrix import COUNTED, Column, CriteriaMatrix
 from crm.leaderboard.outcomes import BankNumbers, Outcomes
+
+NOT_IN_ANSWERS = {
+    "prices are beside the models on the page, not in their answers": (
+        r"(?:in|not )?expensive|cheap(?:er|est)?|affordable|free(?: to use)?|(?:low )?(?:costs?|prices?|budget)|\$ ?\d+"
+    ),
+    "licences are below the models' names on the page, not in their answers": (
+        r"open[- ](?:source|weights?)|licen[cs]ed?|commercial(?: use)?|self[- ]host(?:ed|ing)?|on[- ]premises?|runs? on"
+    ),
+    "not measured here: a ranking sees how answers are written, not what else a model can": (
+        r"fast(?:er|est)?|speed|latency|context|(?:tool|function)s?[- ](?:calling|calls|use)|vision|multilingual|"
+        r"languages?|german|french|spanish|italian|turkish|chinese|japanese|arabic|privacy|gdpr|secur(?:e|ity)|"
+        r"hosted|coding|code|programming|maths?|contracts?|legal"
+    ),
+}
+"""What buyers of a model ask for, in small letters, by where it is."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +52,7 @@ class Understood:
     scored_by: str = ""
 
     def __str__(self) -> str:
-        if self.criterion and self.why:
+        if self.why and (self.criterion or not self.nearest):
             return f"“{self.clause}”: {self.why}"
         if self.why:
             return f"“{self.clause}”: {self.why}; did you mean {' or '.join(self.nearest[:3])}?"
@@ -80,17 +96,25 @@ class CriteriaReader:
         return Clause(text, *found, KNOWN, 1.0, ((*found, KNOWN),)) if found else None
 
     def _meaning(self, line: str, clause: Clause, by: float) -> Understood:
-        name, sign = clause.criterion, clause.side if by >= 0 else -clause.side
-        nearest = tuple(self.side(each, side) for each, side, _ in clause.nearest)
+        elsewhere = "" if plain(clause.text) in self._own else _not_in_answers(clause)
+        name, sign = None if elsewhere else clause.criterion, clause.side if by >= 0 else -clause.side
+        nearest = () if elsewhere else tuple(self.side(each, side) for each, side, _ in clause.nearest)
         scored_by = self._scorer(name) if name else ""
         why = ""
         if name is None:
-            why = "not understood"
+            why = elsewhere or "not understood"
         elif not scored_by:
             why = f"nobody has scored “{self.side(name, 1)}” on this bank"
         meaning, side = self.side(name, sign) if name else "", "more" if sign > 0 else "less"
         weight = abs(by) * clause.weight
         return Understood(line, clause.text, name, side, meaning, clause.confidence, weight, why, nearest, scored_by)
+
+
+def _not_in_answers(clause: Clause) -> str:
+    """Where to find what a buyer asks for; empty for other clauses. One that is understood has to match as a whole."""
+    matches = re.fullmatch if clause.criterion else re.search
+    found = (why for why, words in NOT_IN_ANSWERS.items() if matches(rf"(?<!\w)(?:{words})(?!\w)", plain(clause.text)))
+    return next(found, "")
 
 
 class OwnWords:

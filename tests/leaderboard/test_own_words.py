@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,34 @@ def test_nothing_understood_is_an_error_that_proposes(words: OwnWords) -> None:
         words.outcomes(["purple monkey dishwasher"])
     with pytest.raises(ValueError, match="a thing and its opposite"):
         words.outcomes(["short answers", "long answers"])
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        *((line, "prices are beside") for line in ("cheap", "Inexpensive", "free to use", "under $5 a million tokens")),
+        *((line, "licences are below") for line in ("open source", "commercial licence", "runs on my laptop")),
+        *(
+            (line, "not measured here")
+            for line in ("speaks Turkish", "supports tool calling", "good at German contracts")
+        ),
+        *(
+            (line, "not measured here")
+            for line in ("a large context window", "fast", "GDPR compliant", "good at coding")
+        ),
+    ],
+)
+def test_what_buyers_ask_is_said_to_be_elsewhere(words: OwnWords, line: str, why: str) -> None:
+    (each,) = words.understood([line])
+    assert each.criterion is None and each.why.startswith(why) and each.nearest == ()
+    assert words.weights([line, "short answers"]) == {"Length": -1.0}
+    with pytest.raises(ValueError, match=f"criteria: “{re.escape(line)}”: {why}"):
+        words.outcomes([line])
+
+
+def test_sentences_about_answers_may_have_buyers_words(words: OwnWords) -> None:
+    found = words.understood(["free of jargon", "a quick answer", "speak in plain language"])
+    assert [(each.criterion, each.why) for each in found] == [("Vocabulary", ""), ("Length", ""), ("Vocabulary", "")]
 
 
 def test_a_criterion_that_nobody_scored_says_so_and_counts_once_it_is(words: OwnWords) -> None:
