@@ -12,7 +12,7 @@ from crm.judges.reader import SentenceReader, bundled_reader
 from crm.schema import Message
 
 CLEAR = 1.1
-"""Log-odds for a clear difference in a criterion that counts once: three people in four would see it."""
+"""Log-odds for a clear difference in a criterion that counts once, 75 %: by convention, as no votes were fitted."""
 
 
 class TraitsJudge:

@@ -111,6 +111,7 @@ def make_api(ranker: Ranker, picking: Picking, about: About) -> FastAPI:
             "topics": {topic: topics.count(topic) for topic in ranker.bank.topics},
             "queries": len(topics),
             "sees": ranker.scorer.sees,
+            "win_rate": ranker.scorer.win_rate,
             "examples": ranker.scorer.examples,
         }
 

@@ -1,7 +1,7 @@
 """Scorers of a bank that are arithmetic: its criteria matrix, an index of a late head, or the simulation's own truth.
 
-``sees`` says what of a response counts; ``examples`` are lines to start from. Letters: N criteria, Q queries, M models,
-T texts.
+``sees`` says what of a response counts, ``win_rate`` what the percent is; ``examples`` are lines to start from.
+Letters: N criteria, Q queries, M models, T texts.
 """
 
 from __future__ import annotations
@@ -43,6 +43,9 @@ class WordsScorer:
     """What is read in somebody's own words, on the columns of the bank's criteria matrix."""
 
     sees = "Your ranking counts form and style in the answers (length, lists, hedges, figures …), not truth or skill."
+    win_rate = (
+        "50 % has as much of what you ask for, 75 % clearly more: a scale for counts, not measured on people’s votes"
+    )
     examples = (
         "short answers, no bullet points",
         "step by step, with examples",
@@ -103,6 +106,9 @@ class IndexScorer:
     """
 
     sees = "A trained checkpoint scores the answers; it follows sentences like those of its training best."
+    win_rate = (
+        "the checkpoint’s mean chance that you prefer the model’s answer, which nobody has measured on your own votes"
+    )
     examples = TAUGHT
 
     def __init__(self, indexed: IndexedBank, reading: CriteriaReader) -> None:
@@ -150,6 +156,7 @@ class OracleScorer:
     """
 
     sees = "The judge is the simulation's own truth, and knows the simulation's sentences only."
+    win_rate = "the true mean chance that you prefer the model’s answer"
     examples = TAUGHT
 
     def __init__(self, bank: Bank) -> None:

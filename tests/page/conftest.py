@@ -43,7 +43,7 @@ def small_bank(queries: int = 8) -> Bank:
 class WordScorer:
     """Prefers long responses, or short ones where a criterion says so; a response that says "huge" cannot be read."""
 
-    sees = "words"
+    sees = win_rate = "words"
     examples = ("concise",)
 
     def __init__(self, bank: Bank) -> None:

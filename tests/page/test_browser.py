@@ -73,7 +73,7 @@ def test_from_the_first_look_to_a_comparison(browser: Any, address: str) -> None
         rows = page.request.post(f"{address}/api/v1/rank", data=mine.model_dump(mode="json")).json()["leaderboard"]
         assert names(page) == before == [row["model"] for row in rows]
         shown = [str(row.get_attribute("aria-label")).split(", ")[1] for row in page.locator("#rows .row").all()]
-        assert shown == [f"preferred {round(100 * row['win_rate'])} %" for row in rows]
+        assert shown == [f"win rate {round(100 * row['win_rate'])} %" for row in rows]
         page.locator("#rows .row").first.click()
         why = page.get_by_role("region", name="Why")
         expect(why.locator(".bar")).to_have_count(3)

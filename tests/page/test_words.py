@@ -74,7 +74,7 @@ def test_examples_the_pool_of_picks_and_proposals_are_understood(ranker: Ranker)
     for entry in read_pool():
         like, opposite = scorer.words.weights([entry.like]), scorer.words.weights([entry.opposite])
         assert like.keys() == opposite.keys() and all(like[name] * opposite[name] < 0 for name in like), entry.name
-    for each in scorer.understood(["candle", "it should speak Turkish", "funny and short"]):
+    for each in scorer.understood(["candle", "it should like pizza", "funny and short"]):
         assert each.nearest
     for entry in pool().values():
         for meaning in (entry.more, entry.less):
@@ -129,6 +129,10 @@ def test_a_person_types_and_sees_what_was_read(browser: Any, address: str) -> No
         expect(chips).to_have_count(2)  # a chip for each clause
         expect(chips.first).to_contain_text("read as: prose instead of lists (")
         assert names(page)[-1] == "lister"
+        expect(page.locator("#legend")).to_contain_text("Win rate against lister: 50 % has as much of what you ask for")
+        expect(page.locator("#legend")).to_contain_text("not measured on people’s votes")
+        page.locator("#rows .row").first.click()
+        expect(page.locator(".why")).to_contain_text("1.1 on every question is a win rate of 75 %")
         page.get_by_role("button", name="Take away: please be brief").click()
         add(page, "candle")
         expect(chips.nth(1)).to_contain_text("not understood: does not count")

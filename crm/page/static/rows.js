@@ -114,7 +114,7 @@ function fillRow(item, row, rows, at, open) {
   const limits = row.low === null || row.low === undefined ? '' : `${Math.round(100 * row.low)}–${Math.round(100 * row.high)}`;
   const about = [facts.maker, facts.released, facts.licence || (facts.open_weights && 'open weights'), base && 'baseline',
     row.unread > 0 && `${plural(row.unread, 'answer')} too long to read`].filter(Boolean).join(' · ');
-  const caption = [`${places}. ${nameOf(row.model)}`, `preferred ${percent(row.win_rate)}`, limits && `${limits.replace('–', ' to ')} percent`,
+  const caption = [`${places}. ${nameOf(row.model)}`, `win rate ${percent(row.win_rate)}`, limits && `${limits.replace('–', ' to ')} percent`,
     before && `in general ${before.rank}`, facts.usd_out && `$${facts.usd_out}`, base && 'the model that all others are compared with'];
   const button = item.querySelector('button') || el('button', { class: 'row', onclick: () => open(row.model) });
   button.setAttribute('aria-label', caption.filter(Boolean).join(', '));
@@ -144,8 +144,7 @@ function legend() {
   const base = nameOf(page.wanted.baseline || page.bank.baseline);
   const prices = Object.values(page.bank.facts || {}).some((known) => known.usd_out) ? ' $: for a million tokens of answers.' : '';
   if (general()) return `Win rate against ${base}.${prices}`;
-  return `Win rate: the mean chance that you prefer the model’s answer to ${base}’s, with a 95 % interval over questions like
-    these. A place such as 3–5: these models are not clearly different.${page.bank.published
+  return `Win rate against ${base}: ${page.bank.win_rate}. Interval: 95 %, over questions like these. A place such as 3–5: these models are not clearly different.${page.bank.published
     ? ' Ring and General: the published ranking; an arrow where yours is clearly another place.' : ''}${prices} Choose a model to see why.`;
 }
 
@@ -178,7 +177,7 @@ function bars(row) {
   const rest = row.log_odds - row.shares.reduce((sum, share) => sum + share, 0);
   if (Math.abs(rest) > 0.005) parts.push(['whatever is asked', rest]);
   const most = Math.max(1, ...parts.map(([, share]) => Math.abs(share)));
-  return [el('p', { class: 'quiet' }, `What each line adds to its mean log-odds, ${signed(row.log_odds, 2)} in sum; 1.1 is three in four people.`),
+  return [el('p', { class: 'quiet' }, `What each line adds to its mean log-odds, ${signed(row.log_odds, 2)} in sum; 1.1 on every question is a win rate of 75 %.`),
     ...parts.map(([text, share]) => bar(text, share, (48 * Math.abs(share)) / most))];
 }
 
@@ -196,7 +195,7 @@ function example(duel, model) {
   const side = (who, text, better) => el('div', {},
     el('p', {}, el('strong', {}, nameOf(who)), `, ${plural((text.match(/\S+/g) || []).length, 'word')}`),
     el('div', { class: `answer${better ? ' better' : ''}`, tabindex: 0 }, ...markdown(text)));
-  return el('article', {}, el('h4', {}, `A typical ${won ? 'win' : lost ? 'loss' : 'tie'}: preferred ${percent(duel.probability)}`),
+  return el('article', {}, el('h4', {}, `A typical ${won ? 'win' : lost ? 'loss' : 'tie'}: ${percent(duel.probability)}`),
     el('p', {}, el('em', {}, duel.query)),
     el('div', { class: 'pair' }, side(model, duel.response, won),
       side(page.wanted.baseline || page.bank.baseline, duel.baseline_response, lost)));
