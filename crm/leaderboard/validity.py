@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -17,11 +17,27 @@ LOOP, LINE, TIMES = 40, 25, 4
 _LISTED = re.compile(r"\s*(?:[-*•#|>]|\w{1,3}[.)]\s)")
 
 
+class BankFlaws:
+    """The `flaws` of a bank's responses: rules are checked once, quotes for everybody's criteria."""
+
+    def __init__(self, bank: Bank) -> None:
+        texts = {(query.id, name): own[query.id] for name, own in bank.responses.items() for query in bank.queries}
+        self._rules = {place: flaws(text) for place, text in texts.items()}
+        self._folded = {place: text.casefold() for place, text in texts.items()}
+
+    def under(self, criteria: Sequence[str]) -> Mapping[tuple[str, str], tuple[str, ...]]:
+        """By the id of a query and a model."""
+        asked = _quotable(criteria)
+        if not asked:
+            return self._rules
+        stuffed = {place for place, text in self._folded.items() if any(each in text for each in asked)}
+        return {place: (*found, STUFFED) if place in stuffed else found for place, found in self._rules.items()}
+
+
 def flawed_responses(bank: Bank, criteria: Sequence[str] = ()) -> pd.DataFrame:
     """Whether a response has any of the `flaws`: a row a query, by its id, and a column a model."""
-    ids = [query.id for query in bank.queries]
-    found = {name: [bool(flaws(own[each], criteria)) for each in ids] for name, own in bank.responses.items()}
-    return pd.DataFrame(found, index=ids)
+    ids, found = [query.id for query in bank.queries], BankFlaws(bank).under(criteria)
+    return pd.DataFrame({name: [bool(found[each, name]) for each in ids] for name in bank.responses}, index=ids)
 
 
 def flaws(text: str, criteria: Sequence[str] = ()) -> tuple[str, ...]:
@@ -33,7 +49,7 @@ def flaws(text: str, criteria: Sequence[str] = ()) -> tuple[str, ...]:
     """
     if not text.strip():
         return (EMPTY,)
-    asked = [each.casefold().rstrip(". ") for each in criteria if each.count(" ") >= 2]
+    asked = _quotable(criteria)
     folded = text.casefold() if asked else ""
     found = {
         TRUNCATED: _breaks_off(text),
@@ -41,6 +57,10 @@ def flaws(text: str, criteria: Sequence[str] = ()) -> tuple[str, ...]:
         STUFFED: any(each in folded for each in asked),
     }
     return tuple(name for name, holds in found.items() if holds)
+
+
+def _quotable(criteria: Sequence[str]) -> list[str]:
+    return [each.casefold().rstrip(". ") for each in criteria if each.count(" ") >= 2]
 
 
 def _breaks_off(text: str) -> bool:

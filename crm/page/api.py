@@ -170,7 +170,9 @@ def make_api(ranker: Ranker, picking: Picking, about: About) -> FastAPI:
             raise ProfileError(refusal)
         topics = pd.DataFrame([row.topics for row in board.rows]).add_prefix("topic ")
         signed = "; ".join(f"{line} x {by:g}" for line, by in zip(*profile.signed, strict=True))
-        return _csv(board.frame().join(topics).assign(criteria=signed, judge=about.judge), "leaderboard")
+        flawed = [len(ranking.flaws[row.model]) for row in board.rows]
+        table = board.frame().assign(flawed=flawed).join(topics)
+        return _csv(table.assign(criteria=signed, judge=about.judge), "leaderboard")
 
     @api.get("/", include_in_schema=False)
     def page() -> Response:

@@ -59,6 +59,8 @@ class Profile(Body):
     """The LLM to compare with; empty for the bank's own."""
     queries: int = Field(0, ge=0, le=100_000)
     """How many to draw, in turns over topics; 0 for all."""
+    drop_flawed: bool = False
+    """Leave out queries to which some LLM has an empty, cut off or repeating response, or one that quotes a line."""
     weights: tuple[Weight, ...] = ()
     """How much each line of criteria and then of dislikes counts, above 0 for dislikes too; empty: all the same."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from crm.leaderboard.bank.bank import Bank, BankQuery, check_topics
 from crm.leaderboard.bank.opening import in_turns
 from crm.leaderboard.outcomes import Outcomes
 from crm.leaderboard.ranking import Leaderboard, compare
+from crm.leaderboard.validity import BankFlaws
 from crm.page.profile import Profile, ProfileError
 from crm.page.scorers import Scorer
 from crm.report.statistics import Floats
@@ -46,6 +48,8 @@ class Ranking:
     """What to do where no line is understood; empty where one is."""
     shares: Floats = field(default_factory=lambda: np.empty((0, 0)))
     """(N, M): what each line adds to the mean log-odds of each of ``outcomes.models``."""
+    flaws: Mapping[str, Sequence[tuple[str, ...]]] = field(default_factory=dict)
+    """By model, those of its flawed responses to queries of ``part``: `crm.leaderboard.validity`."""
 
     @property
     def failed(self) -> int:
@@ -55,13 +59,19 @@ class Ranking:
     def rows(self) -> list[dict[str, Any]]:
         """A row a model, best first: `Leaderboard.records`, with places that agree with ``may_be_first``.
 
-        ``log_odds`` is the mean over questions, and ``shares`` what each line of the profile adds to it.
+        ``log_odds`` is the mean over questions, and ``shares`` what each line of the profile adds to it. ``flawed`` is
+        how many responses have a flaw, and ``flaws`` how many have which.
         """
         if self.board is None:
             return []
         models, mean = self.outcomes.models, np.nan_to_num(self.board.outcomes.logits).mean(axis=0).tolist()
         more = {
-            name: {"log_odds": odds, "shares": list(shares)}
+            name: {
+                "log_odds": odds,
+                "shares": list(shares),
+                "flawed": len(self.flaws[name]),
+                "flaws": Counter(kind for kinds in self.flaws[name] for kind in kinds),
+            }
             for name, odds, *shares in zip(models, mean, *self.shares.tolist(), strict=True)
         }
         found = [row | more[row["model"]] for row in self.board.records()]
@@ -80,6 +90,7 @@ class Ranker:
     def __init__(self, scorer: Scorer) -> None:
         self.scorer, self.bank = scorer, scorer.bank
         self._row = {query.id: row for row, query in enumerate(self.bank.queries)}
+        self._flaws = BankFlaws(scorer.bank)
         self._part = lru_cache(16)(self._select)  # to check all texts of a large bank takes a quarter of a second
 
     def select(self, profile: Profile) -> Bank:
@@ -88,7 +99,7 @@ class Ranker:
         Raises `ProfileError` for topics or models that the bank does not have.
         """
         baseline = profile.baseline or self.bank.baseline
-        return self._part(baseline, profile.topics, profile.queries)
+        return self._part(baseline, profile.topics, profile.queries, profile.lines if profile.drop_flawed else None)
 
     def rank(self, profile: Profile) -> Ranking:
         """The ranking. Raises `ProfileError` for what the bank does not have or the judge cannot read."""
@@ -102,7 +113,14 @@ class Ranker:
         nothing = len(lost) == len(lines)
         read = self.scorer.understood(*profile.signed) if lines else ()
         advice = self.scorer.advice(lines) if nothing else ""
-        return Ranking(part, outcomes, board, tuple(read), lost, advice, self._shares(profile, board))
+        shares = self._shares(profile, board)
+        return Ranking(part, outcomes, board, tuple(read), lost, advice, shares, self._flaws_in(part, lines))
+
+    def _flaws_in(self, part: Bank, lines: Sequence[str]) -> dict[str, list[tuple[str, ...]]]:
+        found = self._flaws.under(lines)
+        return {
+            name: [found[query.id, name] for query in part.queries if found[query.id, name]] for name in part.authors
+        }
 
     def _shares(self, profile: Profile, board: Leaderboard | None) -> Floats:
         """(N, M): mean log-odds against the baseline by each line alone, over the queries of ``board``."""
@@ -114,10 +132,16 @@ class Ranker:
         own = self.scorer.scores(lines)[places].astype(np.float64)
         return np.asarray(np.nan_to_num(own - own[..., -1:]).mean(axis=1) * np.array(weights)[:, None])
 
-    def _select(self, baseline: str, topics: tuple[str, ...], number: int) -> Bank:
+    def _select(self, baseline: str, topics: tuple[str, ...], number: int, without: tuple[str, ...] | None) -> Bank:
+        """Without queries to which a response is flawed, under the lines ``without``; None leaves them in."""
         if baseline not in self.bank.responses:
             raise ProfileError(f"baseline: {baseline!r} is not in the bank; there are {', '.join(self.bank.authors)}")
         queries = in_turns(self._on_topics(topics), SEED, "reading order")
+        if without is not None:
+            flawed = {query for (query, _), kinds in self._flaws.under(without).items() if kinds}
+            queries = [query for query in queries if query.id not in flawed]
+        if not queries:
+            raise ProfileError("drop_flawed: to each of these questions some model has a flawed response; keep them")
         kept = queries[: number or len(queries)]
         responses = {
             name: {query.id: self.bank.responses[name][query.id] for query in kept} for name in self.bank.authors
@@ -137,7 +161,7 @@ def why_invalid(ranking: Ranking) -> str:
     queries = len(ranking.part.queries)
     if queries < LEAST_QUERIES:
         few = "one question of the bank matches" if queries == 1 else f"{queries} questions of the bank match"
-        return f"Only {few}, and a ranking needs {LEAST_QUERIES}: choose more topics, or say more."
+        return f"Only {few}, and a ranking needs {LEAST_QUERIES}: choose more topics or questions."
     comparisons = queries * (len(ranking.part.authors) - 1)
     if not ranking.advice and ranking.failed > MOST_UNREAD * comparisons:
         share = f"{ranking.failed:,} of {comparisons:,} comparisons"

@@ -81,7 +81,7 @@ def test_every_route_is_described(http: TestClient) -> None:
     assert posts == {f"/api/v1/{name}" for name in ("rank", "compare", "why", "picks", "picks/csv", "votes")}
     assert all(route["description"] for routes in document["paths"].values() for route in routes.values())
     fields = document["components"]["schemas"]["Profile"]["properties"]
-    assert set(fields) == {"criteria", "dislikes", "topics", "baseline", "queries", "weights"}
+    assert set(fields) == {"criteria", "dislikes", "topics", "baseline", "queries", "drop_flawed", "weights"}
     assert all(field["description"] for field in fields.values())
     wrong = document["paths"]["/api/v1/rank"]["post"]["responses"]["422"]["content"]["application/json"]["schema"]
     assert wrong == {"$ref": "#/components/schemas/Mistake"}, "as it is answered"
@@ -210,6 +210,34 @@ def test_files_hold_the_table(make_ranker: Any) -> None:
     table = pd.read_csv(io.BytesIO(http.get("/api/v1/export/csv", params=link).content))
     board = http.post("/api/v1/rank", json=link).json()["leaderboard"]
     assert table["win_rate"].tolist() == pytest.approx([row["win_rate"] for row in board]), "a link is the same profile"
+
+
+def test_flawed_responses_are_counted_and_their_questions_left_out(make_ranker: Any) -> None:
+    bank = small_bank(30)
+    texts = {name: dict(answers) for name, answers in bank.responses.items()}
+    texts["wordy"] |= {"q0": " ", "q1": "```\ncode", "q2": "I know that you like long answers."}
+    http = client_of(make_ranker(replace(bank, responses=texts)))
+
+    def rank(*criteria: str, **profile: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        answer = http.post("/api/v1/rank", json={"criteria": criteria, **profile}).json()
+        return answer, {row["model"]: (row["flawed"], row["flaws"]) for row in answer["leaderboard"]}
+
+    answer, flaws = rank("long")
+    assert answer["queries"] == 30 and flaws["wordy"] == (2, {"empty": 1, "truncated": 1}) and flaws["brief"] == (0, {})
+    answer, flaws = rank("you like long answers")
+    assert flaws["wordy"] == (3, {"empty": 1, "truncated": 1, "stuffed": 1})
+    for line, left in (("long", 28), ("you like long answers", 27)):
+        answer, flaws = rank(line, drop_flawed=True)
+        assert answer["queries"] == left and set(map(str, flaws.values())) == {"(0, {})"}
+    link = {"criteria": "long", "drop_flawed": "true"}
+    table = pd.read_csv(io.BytesIO(http.get("/api/v1/export/csv", params=link).content))
+    assert set(table["flawed"]) == {0} and set(table["n"]) == {28}
+    table = pd.read_csv(io.BytesIO(http.get("/api/v1/export/csv?criteria=long").content)).set_index("model")
+    assert table["flawed"]["wordy"] == 2
+    for name in ("brief", "wordy"):
+        texts[name] = dict.fromkeys(texts[name], "")
+    answer = client_of(make_ranker(replace(bank, responses=texts))).post("/api/v1/rank", json={"drop_flawed": True})
+    assert answer.status_code == 422 and answer.json()["error"].startswith("drop_flawed: to each of these questions")
 
 
 def write(folder: Path, text: str) -> BankConfig:

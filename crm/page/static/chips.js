@@ -97,6 +97,8 @@ export function showFilters(details) {
     only ? el('fieldset', {}, el('legend', {}, 'Show only'), box('open weights', wanted.open, () => set({ open: !wanted.open })),
       el('label', {}, 'answers under ', el('select', { onchange: (event) => set({ under: Number(event.target.value) }) },
         ...options('any price', PRICES.map((usd) => [usd, `$${usd} a million tokens`]), wanted.under)))) : '',
+    el('p', {}, box('leave out flawed responses: questions to which an answer is empty, cut off, repeats itself or quotes you',
+      wanted.drop_flawed, () => set({ drop_flawed: !wanted.drop_flawed }))),
     el('p', {}, el('label', {}, 'Compared with ', baseline), ' ', el('label', {}, 'Number of questions ', number)));
 }
 
@@ -108,8 +110,8 @@ function set(given) {
 
 /** What is chosen, beside the closed box. */
 export function showChoice() {
-  const { topics, queries, baseline, open, under } = page.wanted;
-  const parts = [topics.join(', ') || 'all', queries && `${queries} questions`, baseline && `compared with ${baseline}`,
+  const { topics, queries, drop_flawed, baseline, open, under } = page.wanted;
+  const parts = [topics.join(', ') || 'all', queries && `${queries} questions`, drop_flawed && 'without flawed responses', baseline && `compared with ${baseline}`,
     open && 'open weights', under && `under $${under}`];
   byId('filters-caption').textContent = parts.filter(Boolean).join('; ');
 }

@@ -6,6 +6,7 @@ import { ask, general, nameOf, page, refused, rowsShown } from './state.js';
 const FEW = 10;
 const MANY = 15;
 const TIED = 4;
+const FLAWS = { empty: 'empty', truncated: 'cut off', repeating: 'repeating themselves', stuffed: 'quoting your words' };
 /** @type {Map<string, HTMLElement>} */
 const shown = new Map();
 let turn = new AbortController();
@@ -87,7 +88,8 @@ export function showRows(open) {
     if (list.children[at] !== item) list.insertBefore(item, list.children[at] || null);
   });
   byId('heads').replaceChildren(...[['', 'Place'], ['', 'Model'], ['picture', ''], ['number', 'Win rate'],
-    ['number own', page.bank.published ? 'General' : ''], ['number own wide', 'Words'], ['number wide', '$']].map(([kind, text]) => el('span', { class: kind }, text)));
+    ['number own', page.bank.published ? 'General' : ''], ['number own wide', 'Words'],
+    ['number own wide', 'Flawed'], ['number wide', '$']].map(([kind, text]) => el('span', { class: kind }, text)));
   byId('ranking').classList.toggle('general', general());
   byId('heads').hidden = !rows.length;
   byId('more').hidden = some.length === rows.length;
@@ -115,7 +117,7 @@ function fillRow(item, row, rows, at, open) {
   const about = [facts.maker, facts.released, facts.licence || (facts.open_weights && 'open weights'), base && 'baseline',
     row.unread > 0 && `${plural(row.unread, 'answer')} too long to read`].filter(Boolean).join(' · ');
   const caption = [`${places}. ${nameOf(row.model)}`, `win rate ${percent(row.win_rate)}`, limits && `${limits.replace('–', ' to ')} percent`,
-    before && `in general ${before.rank}`, facts.usd_out && `$${facts.usd_out}`, base && 'the model that all others are compared with'];
+    before && `in general ${before.rank}`, flawed(row), facts.usd_out && `$${facts.usd_out}`, base && 'the model that all others are compared with'];
   const button = item.querySelector('button') || el('button', { class: 'row', onclick: () => open(row.model) });
   button.setAttribute('aria-label', caption.filter(Boolean).join(', '));
   button.setAttribute('aria-expanded', String(page.opened === row.model));
@@ -125,9 +127,17 @@ function fillRow(item, row, rows, at, open) {
     picture(row, before), el('span', { class: 'number' }, percent(row.win_rate), limits && el('small', {}, limits)),
     el('span', { class: `number own ${moved > 0 ? 'up' : moved < 0 ? 'down' : ''}` }, before && before.rank, moved ? ` ${moved > 0 ? '▲' : '▼'}` : ''),
     el('span', { class: 'number own wide' }, row.mean_words ? Math.round(row.mean_words) : ''),
+    el('span', { class: 'number own wide', title: flawed(row) }, row.flaws ? percent(row.flawed / page.step.queries) : ''),
     el('span', { class: 'number wide' }, facts.usd_out ?? ''));
   if (!button.parentNode) item.append(button);
   if (page.opened !== row.model) item.querySelector('.why')?.remove();
+}
+
+/** @param {any} row @returns {string} which of its responses are no answers whatever one prefers */
+function flawed(row) {
+  if (!row.flaws) return '';
+  const kinds = Object.entries(row.flaws).map(([kind, count]) => `${count} ${FLAWS[kind]}`);
+  return `${row.flawed} of ${plural(page.step.queries, 'response')} flawed${kinds.length ? `: ${listed(kinds)}` : ''}`;
 }
 
 /** @param {any} row @param {any} before */
@@ -145,7 +155,8 @@ function legend() {
   const prices = Object.values(page.bank.facts || {}).some((known) => known.usd_out) ? ' $: for a million tokens of answers.' : '';
   if (general()) return `Win rate against ${base}.${prices}`;
   return `Win rate against ${base}: ${page.bank.win_rate}. Interval: 95 %, over questions like these. A place such as 3–5: these models are not clearly different.${page.bank.published
-    ? ' Ring and General: the published ranking; an arrow where yours is clearly another place.' : ''}${prices} Choose a model to see why.`;
+    ? ' Ring and General: the published ranking; an arrow where yours is clearly another place.' : ''} Flawed: responses that
+    are empty, cut off, repeat themselves or quote your words.${prices} Choose a model to see why.`;
 }
 
 /** Why the open model stands where it does. */
@@ -158,7 +169,8 @@ export async function showWhy() {
   const { signal } = turn;
   const name = nameOf(row.model);
   const games = el('div', {}, el('p', { class: 'quiet' }, 'Looking for examples …'));
-  const panel = el('section', { class: 'why', 'aria-label': `Why ${name}` }, el('h3', {}, `Why ${name}?`), ...bars(row), games);
+  const panel = el('section', { class: 'why', 'aria-label': `Why ${name}` }, el('h3', {}, `Why ${name}?`), ...bars(row),
+    el('p', { class: 'quiet' }, flawed(row)), games);
   item.querySelector('.why')?.remove();
   item.append(panel);
   if (page.step.agreement) return games.replaceChildren(el('p', {}, 'It follows from your picks; a change of a chip ranks by the chips.'));

@@ -4,7 +4,7 @@
  * @typedef {{text: string, kind: 'like' | 'dislike', weight: number}} Line
  * @typedef {{query: number, left: number, right: number, random: boolean, choice: string, offered: number[],
  *   reason: number | null}} Pick
- * @typedef {{lines: Line[], topics: string[], baseline: string, queries: number,
+ * @typedef {{lines: Line[], topics: string[], baseline: string, queries: number, drop_flawed: boolean,
  *   open: boolean, under: number, picks: Pick[], seed: number, bank: string, typed: Line[]}} Wanted
  */
 
@@ -22,6 +22,7 @@ export function fromQuery(query) {
     topics: given.getAll('topics'),
     baseline: given.get('baseline') || '',
     queries: Number(given.get('queries')) || 0,
+    drop_flawed: given.get('drop_flawed') === 'true',
     open: given.has('open'),
     under: Number(given.get('under')) || 0,
     picks: (given.get('picks') || '').split('_').map(toPick).filter((pick) => pick !== null),
@@ -79,6 +80,7 @@ export function profileOf(wanted) {
     topics: wanted.topics,
     baseline: wanted.baseline,
     queries: wanted.queries,
+    drop_flawed: wanted.drop_flawed,
     weights: weights.every((weight) => weight === 1) ? [] : weights,
   };
   return Object.fromEntries(Object.entries(all).filter(([, value]) => (Array.isArray(value) ? value.length : value)));
