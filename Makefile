@@ -4,7 +4,7 @@ SCALE ?= demo
 checkpoint ?= results/demo/scalar
 root ?= data
 # Queries of the public bank that `make app-real` reads; 0 reads all 804.
-QUERIES ?= 100
+QUERIES ?= 200
 # The build of torch: auto is cuda where nvidia-smi lists a GPU, else cpu. One that .venv already has stays.
 TORCH ?= auto
 TORCH_CPU := https://download.pytorch.org/whl/cpu

@@ -22,7 +22,7 @@ from crm.leaderboard.ranking import Leaderboard
 from crm.page.facts import Facts
 from crm.page.picks import Picking, PicksRequest, VotesRequest
 from crm.page.profile import Profile, ProfileError
-from crm.page.ranker import Ranker, Ranking, change, duels, typical, why_invalid
+from crm.page.ranker import LEAST_QUERIES, Ranker, Ranking, change, duels, typical, why_invalid
 from crm.report.tables import csv_text
 from crm.web import Body, request_mistake
 
@@ -113,6 +113,7 @@ def make_api(ranker: Ranker, picking: Picking, about: About) -> FastAPI:
             "sees": ranker.scorer.sees,
             "win_rate": ranker.scorer.win_rate,
             "examples": ranker.scorer.examples,
+            "least": LEAST_QUERIES,
         }
 
     @api.post("/api/v1/rank")

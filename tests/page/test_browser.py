@@ -159,6 +159,64 @@ def test_rankings_that_are_not_shown(browser: Any, address: str) -> None:
         page.get_by_role("button", name="Show it anyway").click()
         assert page.locator("#rows .row").count() == 13
 
+def test_topics_that_are_too_small_are_offered_together(browser: Any, tmp_path: Path) -> None:
+    rows = tuple(BankQuery(f"q{n:02}", (Message("user", f"question {n}"),), "any") for n in range(44))
+    texts = {"base": "one two", "brief": "one", "wordy": "one two three four"}
+    for sizes, offered in (((22, 12, 10), ["large (22)", "small and tiny (22)"]), ((30, 8, 6), ["large (30)"])):
+        topics = [name for name, size in zip(("large", "small", "tiny"), sizes, strict=True) for _ in range(size)]
+        queries = tuple(replace(row, topic=topic) for row, topic in zip(rows, topics, strict=True))
+        bank = Bank("topics", "base", queries, {name: {q.id: text for q in queries} for name, text in texts.items()})
+        folder = tmp_path / str(sizes[0])
+        with serve_ranker(counting_ranker(bank, folder), folder) as address, opened(browser, address) as page:
+            add(page, "short answers")
+            page.get_by_text("Questions and models").click()
+            box = page.get_by_role("group", name="Only questions on")
+            assert [text.strip() for text in box.locator("label").all_inner_texts()] == offered
+            box.get_by_role("checkbox").last.check()
+            headline(page, re.compile("for you$"))
+            expect(page.locator("#filters-caption")).to_have_text("small, tiny" if len(offered) == 2 else "large")
+
+
+def test_flawed_responses_are_shown_and_left_out(browser: Any, tmp_path: Path) -> None:
+    queries = tuple(BankQuery(f"q{n:02}", (Message("user", f"question {n}"),), "all") for n in range(30))
+    texts = {name: {q.id: f"{name} answers." * size for q in queries} for name, size in (("a", 1), ("b", 2), ("c", 3))}
+    texts["c"] |= {"q00": "", "q01": "```\ncut", "q02": "```\ncut"}
+    ranker = counting_ranker(Bank("flaws", "b", queries, texts), tmp_path)
+    with serve_ranker(ranker, tmp_path) as address, opened(browser, address) as page:
+        add(page, "short answers")
+        cell = page.get_by_title("3 of 30 responses flawed: ")
+        expect(cell).to_have_text("10 %")
+        assert cell.get_attribute("title") in [
+            f"3 of 30 responses flawed: {kinds}" for kinds in ("1 empty and 2 cut off", "2 cut off and 1 empty")
+        ]
+        page.locator("#rows .row", has=cell).click()
+        expect(page.get_by_role("region", name="Why c")).to_contain_text("3 of 30 responses flawed")
+        page.get_by_text("Questions and models").click()
+        page.get_by_label("leave out flawed responses").check()
+        expect(page.locator("#progress")).to_contain_text("27 questions")
+        expect(page.get_by_title("0 of 27 responses flawed")).to_have_count(3)
+        assert page.url.endswith("&drop_flawed=true")
+        page.reload()
+        expect(page.locator("#progress")).to_contain_text("27 questions")
+        expect(page.locator("#filters-caption")).to_have_text("all; without flawed responses")
+
+
+SHIFTS = """() => { window.moved = 0; new PerformanceObserver((list) => { for (const one of list.getEntries())
+    if (!one.hadRecentInput) window.moved += one.value; }).observe({ type: 'layout-shift', buffered: true }); }"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_moves_while_the_page_loads(browser: Any, address: str, width: int) -> None:
+    with opened(browser, address) as page:
+        page.set_viewport_size({"width": width, "height": 850})
+        page.add_init_script(f"({SHIFTS})()")
+        for link in ("", "?criteria=short+answers&criteria=candle"):
+            page.goto(f"{address}/{link}")
+            complete(page)
+            page.wait_for_load_state("networkidle")
+            assert page.evaluate("window.moved") < 0.02, "a good page has less than 0.1"
+
+
 
 def test_the_oracle_starts_from_an_example(browser: Any, tmp_path: Path) -> None:
     ranker = Ranker(OracleScorer(simulate_bank(seed=1, queries_per_topic=4).bank))

@@ -1,6 +1,6 @@
 /** Lines as chips, examples to start from, and which questions and models take part. */
 
-import { byId, el } from './dom.js';
+import { byId, el, listed } from './dom.js';
 import { line, ownLines, page } from './state.js';
 
 /** @typedef {import('./state.js').Line} Line */
@@ -78,6 +78,16 @@ const meaning = (each) => (each.why ? `${each.why}: does not count` : `read as: 
 /** @param {Line} one */
 const weight = (one) => Number(one.weight.toFixed(1));
 
+/** Topics that can be ranked on; those with fewer questions together, or not at all. @returns {{label: string, names: string[]}[]} */
+function groups() {
+  const all = Object.entries(page.bank.topics);
+  const large = all.filter(([, count]) => count >= page.bank.least).map(([topic, count]) => ({ label: `${topic} (${count})`, names: [topic] }));
+  const small = all.filter(([, count]) => count < page.bank.least);
+  const sum = small.reduce((whole, [, count]) => whole + count, 0);
+  const names = small.map(([topic]) => topic);
+  return sum < page.bank.least ? large : [...large, { label: `${listed(names)} (${sum})`, names }];
+}
+
 /** @param {any} details */
 export function showFilters(details) {
   const { bank, wanted } = page;
@@ -85,15 +95,15 @@ export function showFilters(details) {
   const box = (label, checked, onchange) => el('label', {}, el('input', { type: 'checkbox', checked, onchange }), ` ${label}`);
   const options = (first, values, chosen) => [el('option', { value: '' }, first),
     ...values.map(([value, label]) => el('option', { value, selected: value === chosen }, label))];
-  const topics = Object.entries(bank.topics).map(([topic, count]) => box(`${topic} (${count})`, wanted.topics.includes(topic),
-    (event) => set({ topics: Object.keys(bank.topics).filter((name) => (name === topic ? event.target.checked : wanted.topics.includes(name))) })));
+  const topics = groups().map(({ label, names }) => box(label, names.every((name) => wanted.topics.includes(name)),
+    (event) => set({ topics: Object.keys(bank.topics).filter((name) => (names.includes(name) ? event.target.checked : wanted.topics.includes(name))) })));
   const baseline = el('select', { onchange: (event) => set({ baseline: event.target.value }) }, ...options(
     bank.baseline, bank.models.filter((name) => name !== bank.baseline).map((name) => [name, name]), wanted.baseline));
   const number = el('input', { type: 'number', min: 0, max: bank.queries, value: wanted.queries || '',
     placeholder: 'all', onchange: (event) => set({ queries: Math.max(0, Math.round(Number(event.target.value))) }) });
   const only = facts.some((known) => known.usd_out !== null || known.open_weights !== null) || wanted.open || wanted.under;
   details.querySelector('div').replaceChildren(
-    el('fieldset', {}, el('legend', {}, 'Only questions on (none chosen: all; a ranking needs 20 questions)'), ...topics),
+    el('fieldset', {}, el('legend', {}, 'Only questions on (none chosen: all)'), ...topics),
     only ? el('fieldset', {}, el('legend', {}, 'Show only'), box('open weights', wanted.open, () => set({ open: !wanted.open })),
       el('label', {}, 'answers under ', el('select', { onchange: (event) => set({ under: Number(event.target.value) }) },
         ...options('any price', PRICES.map((usd) => [usd, `$${usd} a million tokens`]), wanted.under)))) : '',
