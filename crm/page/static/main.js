@@ -67,6 +67,7 @@ function splitLines() {
 page.draw = () => {
   const focused = document.activeElement?.id;
   const [headline, because] = verdict();
+  document.body.classList.remove('first');
   byId('ranking').setAttribute('aria-busy', 'false');
   byId('ranking').classList.remove('old');
   byId('headline').textContent = headline;
@@ -100,6 +101,7 @@ function dates() {
 
 /** @param {any} error */
 function fail(error) {
+  document.body.classList.remove('first');
   byId('ranking').setAttribute('aria-busy', 'false');
   byId('ranking').classList.toggle('old', Boolean(page.step));
   byId('headline').textContent = page.step ? 'This ranking is the one from before' : 'No ranking';
