@@ -52,6 +52,8 @@ class About:
     simulated: str = ""
     published: PublishedRanking | None = None
     """What "most people" prefer; None where nobody has published it."""
+    licence: str = ""
+    """Of the bank's responses, as their source states it."""
 
 
 class Mistake(Body):
@@ -74,8 +76,8 @@ class WhyRequest(Body):
     model: str
 
 
-def make_api(ranker: Ranker, picking: Picking, about: About) -> FastAPI:
-    """The routes below ``/api/v1``, and the page."""
+def make_api(ranker: Ranker, picking: Picking, about: About, card: Path | None = None) -> FastAPI:
+    """The routes below ``/api/v1``, and the page; ``card`` is the file of the judge's model card."""
     title = "User-centric subjective leaderboard"
     mistakes: dict[int | str, Any] = {status: {"model": Mistake} for status in (413, 422)}
     api = FastAPI(title=title, version=VERSION, docs_url=None, redoc_url=None, responses=mistakes)
@@ -105,15 +107,16 @@ def make_api(ranker: Ranker, picking: Picking, about: About) -> FastAPI:
         return asdict(about) | {
             "facts": facts,
             "published": about.published and published_rows(about.published),
+            "card": card is not None,
             "name": ranker.bank.name,
             "baseline": ranker.bank.baseline,
             "models": list(ranker.bank.authors),
             "topics": {topic: topics.count(topic) for topic in ranker.bank.topics},
             "queries": len(topics),
+            "least": LEAST_QUERIES,
             "sees": ranker.scorer.sees,
             "win_rate": ranker.scorer.win_rate,
             "examples": ranker.scorer.examples,
-            "least": LEAST_QUERIES,
         }
 
     @api.post("/api/v1/rank")
@@ -174,6 +177,13 @@ def make_api(ranker: Ranker, picking: Picking, about: About) -> FastAPI:
         flawed = [len(ranking.flaws[row.model]) for row in board.rows]
         table = board.frame().assign(flawed=flawed).join(topics)
         return _csv(table.assign(criteria=signed, judge=about.judge), "leaderboard")
+
+    @api.get("/api/v1/card", response_class=Response)
+    def model_card() -> Response:
+        """The model card of the judge, in Markdown."""
+        if card is None:
+            raise HTTPException(404, "card: this judge has none")
+        return FileResponse(card, media_type="text/plain")
 
     @api.get("/", include_in_schema=False)
     def page() -> Response:

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from crm import __version__
 from crm.criteria.counting import MEASURES
 from crm.criteria.pool import Criterion
+from crm.data.public.banks import FOLDERS
 from crm.io.installed import commit
 from crm.leaderboard.bank.opening import open_bank, published_ranking
 from crm.page.api import About, make_api
@@ -21,6 +22,7 @@ from crm.page.ranker import Ranker
 from crm.page.scorers import IndexScorer, OracleScorer, WordsScorer
 from crm.picking.criteria import SIMULATED as SIMULATED_POOL
 from crm.picking.criteria import PoolEntry, read_pool
+from crm.prepare.fetch import published as fetched
 from crm.web import BodyLimit, KnownHosts, bound, serve
 
 log = logging.getLogger(__name__)
@@ -62,16 +64,18 @@ def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
     from crm.model.manifest import read_manifest
 
     check_judge(config)
-    head = read_manifest(checkpoint_folder(str(config.checkpoint)))["head"]
-    if head != "late":
-        raise _not_arithmetic(f"checkpoint={config.checkpoint}", f"head={head}")
+    folder = checkpoint_folder(str(config.checkpoint))
+    manifest = read_manifest(folder)
+    if manifest["head"] != "late":
+        raise _not_arithmetic(f"checkpoint={config.checkpoint}", f"head={manifest['head']}")
     bank = open_bank(config.bank)
     opened = open_judge(config)
     assert isinstance(opened.judge, CrmJudge)
     indexed = index_bank(opened.judge, bank, opened.predictions, progress=config.progress)
     assert indexed is not None, "a late head has vectors"
     own = {entry.name: Criterion(entry.name, entry.like, entry.opposite, entry.like) for entry in _pool(config)}
-    return Ranker(IndexScorer(indexed, CriteriaReader(bundled_reader(), lambda _: opened.name, own))), opened.name
+    name = f"{(folder.parent if folder.name == 'model' else folder).name}, head={opened.name}, {manifest['digest']}"
+    return Ranker(IndexScorer(indexed, CriteriaReader(bundled_reader(), lambda _: name, own))), name
 
 
 def _pool(config: AppConfig) -> tuple[PoolEntry, ...]:
@@ -103,9 +107,12 @@ def make_app(ranker: Ranker, judge: str, config: AppConfig) -> ASGIApp:
         version=f"{__version__} {commit()}",
         facts=facts,
         published=published,
+        licence=fetched(config.bank.name).licence if config.bank.name in FOLDERS else "",
         simulated=" ".join([SIMULATED] * simulated + [ORACLE] * (config.judge.name == "oracle")),
     )
-    api = make_api(ranker, Picking(ranker, _pool(config)), about)
+    model = Path(str(config.checkpoint))
+    cards = [path / "README.md" for path in (model / "model", model) if (path / "crm.json").is_file()]
+    api = make_api(ranker, Picking(ranker, _pool(config)), about, next(filter(Path.is_file, cards), None))
     usual, votes = BodyLimit(api, MAX_BODY), BodyLimit(api, MAX_VOTES)
 
     async def limited(scope: Scope, receive: Receive, send: Send) -> None:

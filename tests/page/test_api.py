@@ -259,6 +259,25 @@ def test_facts_beside_a_bank(ranker: Ranker, tmp_path: Path) -> None:
     assert shown["brief"]["usd_out"] == 0.4 and shown["wordy"]["open_weights"] is None
 
 
+def test_card_and_licence(ranker: Ranker, tmp_path: Path) -> None:
+    """The card of a checkpoint is served as text, and no other file."""
+    http = client_of(ranker, licence="CC0")
+    assert http.get("/api/v1/bank").json()["licence"] == "CC0" and http.get("/api/v1/bank").json()["card"] is False
+    assert http.get("/api/v1/card").status_code == 404
+    model = tmp_path / "run/model"
+    model.mkdir(parents=True)
+    (model / "README.md").write_text("# <b>Card</b>", "utf-8")
+    for text, status in (("", 404), ("{}", 200)):
+        if text:
+            (model / "crm.json").write_text(text, "utf-8")
+        config = compose("app", [f"checkpoint={tmp_path / 'run'}", "bank=alpacaeval"], tmp_path)
+        http = TestClient(make_app(ranker, "words", config), base_url="http://localhost")
+        assert http.get("/api/v1/card").status_code == status
+    assert http.get("/api/v1/card").text == "# <b>Card</b>"
+    assert http.get("/api/v1/card").headers["content-type"].startswith("text/plain")
+    assert http.get("/api/v1/bank").json()["licence"].startswith("CC-BY-NC-4.0, for research only")
+
+
 def test_facts_of_the_public_bank() -> None:
     """Of all 30 LLMs; prices of closed ones alone."""
     known = facts_of(None, BankConfig(name="alpacaeval"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -146,18 +147,17 @@ def test_rankings_that_are_not_shown(browser: Any, address: str) -> None:
     with opened(browser, address) as page:
         add(page, CONCISE)
         page.get_by_text("Questions and models").click()
-        topics = page.get_by_role("group", name="Only questions on").get_by_role("checkbox")
-        expect(topics).to_have_count(12)
-        for box in topics.all()[:3]:
-            box.check()
+        page.get_by_label("Number of questions").fill("12")
+        page.keyboard.press("Enter")
         headline(page, "No ranking")
         expect(page.locator("#because")).to_contain_text("Only 12 questions of the bank match")
         assert not page.locator("#rows .row").count()
         expect(view(page, "By topic")).to_contain_text("Make a ranking first")
         page.reload()
-        expect(page.locator("#filters-caption")).to_contain_text(", ")
+        expect(page.locator("#filters-caption")).to_have_text("all; 12 questions")
         page.get_by_role("button", name="Show it anyway").click()
         assert page.locator("#rows .row").count() == 13
+
 
 def test_topics_that_are_too_small_are_offered_together(browser: Any, tmp_path: Path) -> None:
     rows = tuple(BankQuery(f"q{n:02}", (Message("user", f"question {n}"),), "any") for n in range(44))
@@ -217,7 +217,6 @@ def test_nothing_moves_while_the_page_loads(browser: Any, address: str, width: i
             assert page.evaluate("window.moved") < 0.02, "a good page has less than 0.1"
 
 
-
 def test_the_oracle_starts_from_an_example(browser: Any, tmp_path: Path) -> None:
     ranker = Ranker(OracleScorer(simulate_bank(seed=1, queries_per_topic=4).bank))
     with serve_ranker(ranker, tmp_path, "judge=oracle") as address, opened(browser, address) as page:
@@ -260,7 +259,7 @@ def test_every_view_is_accessible(browser: Any, address: str, width: int, scheme
         page.locator("#rows .row").first.focus()
         press("Enter")
         page.locator(".why article").first.wait_for()
-        expect(page.locator(".why .bar")).to_have_count(3)
+        expect(page.locator(".why .bar")).to_have_count(2)  # what is not understood adds nothing
         expect(page.locator("#rows .row").first).to_be_focused()
         assert page.locator(".why").bounding_box()["y"] < page.locator("#rows .row").nth(1).bounding_box()["y"]
         check(page, "why")
@@ -397,7 +396,7 @@ def test_no_text_is_ever_run(browser: Any, tmp_path: Path) -> None:
         for name in VIEWS:
             view(page, name)
             assert page.evaluate("window.hit") is None, name
-        compare(page, "\n".join(lines))
+        compare(page, "\n".join(f"short {text}" for text in lines))
         page.locator("#pick-open").click()
         for _ in range(3):
             title = page.locator("#picking h2").inner_text()

@@ -170,6 +170,7 @@ def test_the_published_ranking_comes_first_and_stands_beside_ones_own(browser: A
         )
         assert names(page) == ["short", "The Lister", "long"]
         page.get_by_role("button", name="step by step, with examples").click()
+        expect(page.locator(".chip")).to_have_count(2)
         page.get_by_role("button", name="Take away").first.click()
         add(page, "bullet points")
         page.get_by_role("button", name="Take away").first.click()

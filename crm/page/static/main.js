@@ -154,6 +154,7 @@ async function start() {
   }
   byId('notice').hidden = !page.bank.simulated;
   byId('notice').textContent = page.bank.simulated;
+  byId('licence').textContent = page.bank.licence && `Answers: ${page.bank.licence}.`;
   listen();
   showExamples();
   return restart();

@@ -185,7 +185,8 @@ export async function showWhy() {
 /** What each line adds; in log-odds they add up. @param {any} row */
 function bars(row) {
   if (!row.shares?.length) return [];
-  const parts = row.shares.map((share, at) => [label(at), share]);
+  const lost = page.step.not_understood || [];
+  const parts = row.shares.map((share, at) => [label(at), share]).filter((_, at) => !lost.includes(page.step.lines[at]));
   const rest = row.log_odds - row.shares.reduce((sum, share) => sum + share, 0);
   if (Math.abs(rest) > 0.005) parts.push(['whatever is asked', rest]);
   const most = Math.max(1, ...parts.map(([, share]) => Math.abs(share)));

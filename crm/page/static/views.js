@@ -112,13 +112,14 @@ function research(panel) {
   const [route, body] = page.wanted.picks.length ? ['picks', picksAsked()] : ['rank', step?.profile || {}];
   const curl = `curl -s ${address(route)} -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`;
   const asked = step?.queries ? step.queries * (step.leaderboard.length - 1) : 0;
-  const facts = [['Bank', `${bank.name}: ${bank.queries} questions, ${bank.models.length} models`], ['Judge', `${bank.judge}. ${bank.sees}`],
+  const facts = [['Bank', `${bank.name}: ${bank.queries} questions, ${bank.models.length} models`], ['Licence of the answers', bank.licence || 'not stated'],
+    ['Judge', [`${bank.judge}. ${bank.sees} `, bank.card && el('a', { href: address('card') }, 'Model card')]],
     ['Version', bank.version], ['Baseline', page.wanted.baseline || bank.baseline],
     ['Answers that could not be read', `${step?.failed ?? 0} of ${asked}`],
     ['General ranking', bank.published?.title || 'none is published for this bank'],
     ['First', 'Models that no other beats clearly: multiple comparisons with the best, 95 %. Places: paired t-tests of all pairs, Holm.']];
   panel.replaceChildren(el('h2', {}, 'For researchers'),
-    el('dl', {}, ...facts.flatMap(([name, value]) => [el('dt', {}, el('strong', {}, name)), el('dd', {}, value)])),
+    el('dl', {}, ...facts.flatMap(([name, value]) => [el('dt', {}, el('strong', {}, name)), el('dd', {}, ...[value].flat())])),
     el('h3', {}, 'The same over HTTP'), el('pre', { tabindex: 0 }, curl),
     el('p', {}, el('a', { href: 'openapi.json' }, 'Every route and field (OpenAPI)')),
     el('h3', {}, 'To cite'), el('pre', { tabindex: 0 }, BIBTEX));
