@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -32,3 +34,48 @@ def test_a_head_that_is_not_late_is_sent_to_the_leaderboard_before_it_is_loaded(
     message = refused("checkpoint=runs/a/model", folder=tmp_path)
     assert message.startswith("checkpoint=runs/a/model: head=scalar reads all responses again for each person")
     assert "python leaderboard.py checkpoint=runs/a/model 'criteria=" in message
+
+
+ROOT = Path(__file__).parents[2]
+MADE = """#!/bin/sh
+echo "$(basename $0) $*" >> asked
+case "$2" in out=*) mkdir -p "${2#out=}"; exit $FETCH_STATUS;; esac
+"""
+
+
+def started(folder: Path, *words: str, fetch_status: int = 0) -> tuple[list[str], str]:
+    """What the image's entry point runs in ``folder``, and what it says; the commands only note that they were run."""
+    for name in ("crm-prepare", "crm-app"):
+        (folder / name).write_text(MADE, "utf-8")
+        (folder / name).chmod(0o755)
+    env = {"PATH": f"{folder}:{os.environ['PATH']}", "FETCH_STATUS": str(fetch_status)}
+    found = subprocess.run([ROOT / "docker_start.sh", *words], cwd=folder, env=env, capture_output=True, text=True)
+    assert found.returncode == fetch_status
+    return (folder / "asked").read_text("utf-8").splitlines(), found.stderr
+
+
+@pytest.mark.slow
+def test_the_image_starts_the_page_on_real_llms(tmp_path: Path) -> None:
+    entry = "COPY docker_start.sh /usr/local/bin/", 'ENTRYPOINT ["docker_start.sh"]'
+    lines = (ROOT / "Dockerfile").read_text("utf-8").splitlines()
+    assert all(line in lines for line in entry) and not any(line.startswith("CMD") for line in lines)
+    (fetching, app), _ = started(tmp_path)
+    assert fetching.startswith("crm-prepare fetch=alpacaeval out=fetched") and (tmp_path / "data").is_dir()
+    command, *given = app.split()
+    config = compose("app", given, tmp_path)
+    assert command == "crm-app" and given[0] == "host=0.0.0.0" and config.judge.name == "traits"
+    assert (config.bank.name, config.bank.queries, config.predictions) == ("alpacaeval", 200, ".")
+    assert started(tmp_path)[0][2:] == [app], "the second time nothing is fetched"
+
+
+@pytest.mark.slow
+def test_the_image_says_what_to_mount_where_nothing_can_be_fetched(tmp_path: Path) -> None:
+    asked, message = started(tmp_path, fetch_status=1)
+    assert len(asked) == 1 and not (tmp_path / "data").exists(), "part of the files is no bank"
+    assert "python prepare.py fetch=alpacaeval out=data" in message and ":/state/data:ro leaderboard" in message
+
+
+@pytest.mark.slow
+def test_the_image_takes_settings(tmp_path: Path) -> None:
+    (app,), _ = started(tmp_path, "judge=oracle", "bank=simulated")
+    assert app == "crm-app host=0.0.0.0 predictions=. hydra.run.dir=run judge=oracle bank=simulated"
