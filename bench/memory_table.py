@@ -24,10 +24,11 @@ from transformers import Qwen3Model
 from bench.models import QWEN3, Size, config_of
 from crm.model.backbone import add_lora, without_lora_wrapper
 from crm.model.batching.batches import PaddedBatch
-from crm.model.reward_model import RewardModel, preference_loss
+from crm.model.reward_model import RewardModel
 from crm.training.config import OptimizerConfig
 from crm.training.devices import enable_checkpointing, wrap
 from crm.training.lit_module import build_optimizer
+from crm.training.loss import preference_loss
 from crm.training.memory import GIB, training_need
 
 SEQUENCES, LENGTH = 2, 2048

@@ -16,9 +16,10 @@ from bench.rounds import Answer, Contestant, Stopwatch
 from crm.model.batching.batches import collate
 from crm.model.batching.plans import Packing, fill
 from crm.model.encoding import EncodedComparison
-from crm.model.reward_model import RewardModel, preference_loss
-from crm.training.config import LossConfig, OptimizerConfig
+from crm.model.reward_model import RewardModel
+from crm.training.config import OptimizerConfig
 from crm.training.lit_module import LitRewardModel
+from crm.training.loss import LossConfig, preference_loss
 
 Mode = Literal["padded", "tree"]
 MODES: tuple[Mode, ...] = get_args(Mode)

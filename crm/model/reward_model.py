@@ -1,4 +1,4 @@
-"""The customizable reward model, from a batch to preference logits and scores, and its loss."""
+"""The customizable reward model, from a batch to preference logits and scores."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, linear
+from torch.nn.functional import linear
 from transformers import PreTrainedModel
 
 from crm.model.attention.decoder import is_known, prune_last_layer, use_tree_attention
@@ -124,22 +124,3 @@ class RewardModel(nn.Module):
     def device(self) -> torch.device:
         """Where the weights are."""
         return next(self.score.parameters()).device
-
-
-def preference_loss(preference_logit: Tensor, target: Tensor, label_smoothing: float = 0.0) -> Tensor:
-    """Cross-entropy of P(first preferred) = sigmoid(logit) against a soft target, shape (B,).
-
-    For a scalar head this is the ranking loss, -log sigmoid(score difference); for a two-logit head it is the
-    classification loss, since softmax over two logits is a sigmoid of their difference (arXiv 2508.09463, section 3).
-    A tie is ``target`` 1/2. ``label_smoothing`` in [0, 1) moves targets towards 1/2.
-    """
-    smoothed = target * (1.0 - label_smoothing) + 0.5 * label_smoothing
-    return binary_cross_entropy_with_logits(preference_logit, smoothed, reduction="none")
-
-
-def centring_penalty(scores: Tensor) -> Tensor:
-    """(score_a + score_b)^2 per comparison, shape (B,): keeps scores near zero, where only differences are trained.
-
-    Eisenstein et al., arXiv 2312.09244, section 2.
-    """
-    return torch.square(scores.sum(dim=-1))

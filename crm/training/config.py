@@ -9,31 +9,15 @@ from typing import Any
 from omegaconf import MISSING
 
 from crm.config import MAX_SEED, PRECISIONS, Settings, count_or_auto, setting
-from crm.data.comparisons import CRITERIA_MODES, TIES
+from crm.data.comparisons import CRITERIA_MODES
 from crm.data.config import DataConfig, DirectionConfig, NoiseConfig
 from crm.model.config import BatchingConfig, HeadConfig, ModelConfig
 from crm.model.heads import head_named
+from crm.training.loss import LossConfig
 
-LOSSES = {"cls": "pairwise", "ranking": "scalar"}
-"""The losses of the paper and the head each selects when ``head=auto``."""
 ACCELERATORS = ("cpu", "gpu", "auto")
 SAME_PRECISION = {"bf16": "bf16-mixed", "fp32": "32-true", "32": "32-true", "float32": "32-true"}
 """Other names that mean exactly the same here."""
-
-
-@dataclass
-class LossConfig(Settings, group="loss"):
-    """Both losses are -log sigmoid of the preference logit; they differ in the head they select."""
-
-    name: str = setting("ranking", one_of=LOSSES)
-    label_smoothing: float = setting(0.0, at_least=0, below=1)
-    """Share of the target moved to 1/2."""
-    ties: str = setting("drop", one_of=TIES)
-    """``drop`` leaves ties out and counts them; ``soft`` trains on them with target 1/2."""
-    centre_scores: float = setting(0.0, at_least=0)
-    """Weight of (score_a + score_b)^2; needs a head with scores."""
-    off_criteria_penalty: float = setting(0.0, at_least=0)
-    """Weight of the squared score difference under criteria of other comparisons of a batch; needs head=late."""
 
 
 @dataclass
@@ -168,7 +152,7 @@ class TrainConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._settle_head()
+        self.head.name = self.loss.head(self.head.name)
         head, own = head_named(self.head.name), self.criteria == "own"
         for fine, name, allowed in (
             (
@@ -196,19 +180,6 @@ class TrainConfig(Settings):
         self.check_sharded()
         counts = (self.trainer.devices, self.trainer.nodes)
         self.schedule.share(math.prod(count for count in counts if count != "auto"))
-
-    def _settle_head(self) -> None:
-        """``auto`` is the head of the loss. Raises ``ValueError`` for a head that contradicts the loss."""
-        if self.head.name == "auto":
-            self.head.name = LOSSES[self.loss.name]
-        if head_named(self.head.name).joint == (self.loss.name == "cls"):
-            return
-        other = next(loss for loss in LOSSES if loss != self.loss.name)
-        raise ValueError(
-            f"head={self.head.name} with loss={self.loss.name}: loss=cls trains a head that reads both responses at "
-            f"once, loss=ranking one that scores each; write loss={other} head={self.head.name}, or "
-            f"loss={self.loss.name} head={LOSSES[self.loss.name]}"
-        )
 
     def check_sharded(self) -> None:
         """Raise ``ValueError`` for what cannot be combined with ``trainer.strategy=fsdp``."""

@@ -16,10 +16,11 @@ from torch.optim import AdamW, Muon, Optimizer
 
 from crm.model.batching.batches import Batch, PaddingBatch
 from crm.model.heads import HeadOutput
-from crm.model.reward_model import RewardModel, centring_penalty, preference_loss
-from crm.training.config import LossConfig, OptimizerConfig
+from crm.model.reward_model import RewardModel
+from crm.training.config import OptimizerConfig
 from crm.training.datamodule import PreferenceDataModule
 from crm.training.devices import gather, shard
+from crm.training.loss import LossConfig, training_loss
 from crm.training.metrics import PreferenceAccuracy, ValidationMetrics
 
 
@@ -112,13 +113,7 @@ class LitRewardModel(L.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Mean loss of a pass, weighted."""
         output = self.model(batch)
-        settings = self.loss_config
-        loss = preference_loss(output.preference_logit, batch.target, settings.label_smoothing).mean()
-        objective = loss
-        if settings.centre_scores and output.scores is not None:
-            objective = loss + settings.centre_scores * centring_penalty(output.scores).mean()
-        if output.off_criteria is not None:
-            objective = objective + settings.off_criteria_penalty * output.off_criteria.mean()
+        loss, objective = training_loss(output, batch.target, self.loss_config)
         if batch.weight:  # else another rank's row, read only to keep in step
             self.train_accuracy.update(output.preference_logit.detach(), batch.target)
         if batch_idx % self.trainer.accumulate_grad_batches == 0:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torchmetrics import MeanMetric, Metric
 
-from crm.model.reward_model import preference_loss
+from crm.training.loss import preference_loss
 
 
 class PreferenceAccuracy(Metric):

@@ -9,9 +9,10 @@ import torch
 from torch.nn.functional import cross_entropy, logsigmoid
 
 from crm.model.batching.batches import TextTokens
-from crm.model.heads import KEPT, LINEAR_HEADS, WIDTH
+from crm.model.heads import KEPT, LINEAR_HEADS, WIDTH, HeadOutput
 from crm.model.late_head import LateHead, TextPooling
-from crm.model.reward_model import build_score, centring_penalty, preference_loss, read_head
+from crm.model.reward_model import build_score, read_head
+from crm.training.loss import LossConfig, preference_loss, training_loss
 from tests.conftest import rounding
 
 LOGITS = torch.tensor([-30.0, -2.0, -0.1, 0.0, 0.4, 3.0, 30.0], dtype=torch.float64)
@@ -162,4 +163,6 @@ def test_label_smoothing_and_centring_by_hand() -> None:
     logit = torch.tensor([math.log(3.0)] * 3)
     by_hand = [-share * math.log(0.75) - (1 - share) * math.log(0.25) for share in (0.9, 0.1, 0.5)]
     assert preference_loss(logit, torch.tensor([1.0, 0.0, 0.5]), 0.2).tolist() == pytest.approx(by_hand)
-    assert centring_penalty(torch.tensor([[1.0, 2.0], [3.0, -3.0], [-1.0, 0.0]])).tolist() == [9.0, 0.0, 1.0]
+    output = HeadOutput(logit, torch.tensor([[1.0, 2.0], [3.0, -3.0], [-1.0, 0.0]]))
+    loss, objective = training_loss(output, torch.ones(3), LossConfig(centre_scores=0.3))
+    assert (objective - loss).item() == pytest.approx(0.3 * (9 + 0 + 1) / 3)

@@ -17,8 +17,9 @@ import crm.training.metrics
 from crm.config import compose
 from crm.model.batching.loader import TrainLoader
 from crm.model.batching.plans import Padding
-from crm.training.config import LossConfig, OptimizerConfig
+from crm.training.config import OptimizerConfig
 from crm.training.lit_module import LitRewardModel, NonFiniteError, all_on_cuda, build_optimizer, lr_factor, total_norm
+from crm.training.loss import LossConfig
 from crm.training.train import run_training
 from tests.conftest import TINY_MODEL
 

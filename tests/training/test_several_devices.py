@@ -20,9 +20,10 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoToke
 from crm.config import compose
 from crm.model.export import export_model
 from crm.model.reward_model import RewardModel
-from crm.training.config import LossConfig, OptimizerConfig
+from crm.training.config import OptimizerConfig
 from crm.training.devices import build_strategy, gather, shard
 from crm.training.lit_module import LitRewardModel, total_norm
+from crm.training.loss import LossConfig
 from crm.training.train import TrainingOutcome, run_training
 from tests.conftest import TINY_MODEL, rounding
 
