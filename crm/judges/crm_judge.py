@@ -1,8 +1,4 @@
-"""A customizable reward model as a judge.
-
-Its batches (`CrmJudge.compose`, `CrmJudge.collate`) and its readings of an output (`CrmJudge.readings`) are separate
-from the forward pass, for a trainer that runs the model itself.
-"""
+"""A customizable reward model as a judge."""
 
 from __future__ import annotations
 
@@ -19,7 +15,6 @@ from crm.model.batching.batches import Batch, collate
 from crm.model.batching.plans import Packing, fill
 from crm.model.encoding import EncodedComparison, Encoder
 from crm.model.export import load_checkpoint
-from crm.model.heads import HeadOutput
 from crm.model.late_reading import LateReader
 from crm.model.reward_model import RewardModel
 
@@ -53,23 +48,13 @@ class CrmJudge:
         packing: Packing | None = None,
         model_digest: str = "",
     ) -> None:
-        self.unplaced = model
-        """For a trainer that places the model itself; `model` is placed at first use."""
+        self.model, self._autocast = placed(model, precision)
         self.encoder = encoder
         self.batch_size = batch_size
         self.packing = packing if model.reads_forests else None
         self.model_digest = model_digest
         self._pad_id = int(encoder.tokenizer.pad_token_id)
         self.precision = precision
-
-    @cached_property
-    def _placed(self) -> tuple[RewardModel, torch.autocast]:
-        return placed(self.unplaced, self.precision)
-
-    @property
-    def model(self) -> RewardModel:
-        """The model out of training mode, on a GPU where there is one."""
-        return self._placed[0]
 
     @property
     def pointwise(self) -> bool:
@@ -92,19 +77,15 @@ class CrmJudge:
         if not (self.model.reads_forests and self.encoder.kind.apart):
             return None
         tokens = {"tokens": self.packing.tokens} if self.packing else {}
-        return LateReader(self.model, self.encoder, autocast=self._placed[1], precision=self.precision, **tokens)
-
-    def fits(self, asked: Asked) -> bool:
-        """Whether it is short enough for the model."""
-        return self.encoder.encode(*asked) is not None
+        return LateReader(self.model, self.encoder, autocast=self._autocast, precision=self.precision, **tokens)
 
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
         """Readings in portions of a few batches; a comparison too long for the model gives none."""
         for start in range(0, len(comparisons), self.together):
-            batches = self.compose(comparisons[start : start + self.together])
+            batches = self._batches(comparisons[start : start + self.together])
             yield [reading for batch in batches for reading in self._read_batch(batch)]
 
-    def compose(self, portion: Sequence[Asked]) -> list[list[EncodedComparison]]:
+    def _batches(self, portion: Sequence[Asked]) -> list[list[EncodedComparison]]:
         """The batches of a portion of at most `together` comparisons, without those that are too long."""
         encoded = [self.encoder.encode(*pair) for pair in portion]
         rows = [row for row in encoded if row is not None]
@@ -113,20 +94,13 @@ class CrmJudge:
         rows.sort(key=lambda row: (max(row.lengths), row.comparison.id))
         return [rows[at : at + self.batch_size] for at in range(0, len(rows), self.batch_size)]
 
-    def collate(self, rows: Sequence[EncodedComparison]) -> Batch:
-        """The tensors of one forward pass, on the CPU."""
-        return self.packing.collate(rows) if self.packing else collate(rows, self._pad_id)
-
     @torch.inference_mode()
     def _read_batch(self, rows: list[EncodedComparison]) -> list[Reading]:
-        batch = self.collate(rows).to(self.model.device)
-        with self._placed[1]:
+        """What the head says of the B ``rows``, about the records' responses A and B."""
+        batch: Batch = self.packing.collate(rows) if self.packing else collate(rows, self._pad_id)
+        batch = batch.to(self.model.device)
+        with self._autocast:
             output = self.model(batch)
-        return self.readings(rows, batch, output)
-
-    @staticmethod
-    def readings(rows: Sequence[EncodedComparison], batch: Batch, output: HeadOutput) -> list[Reading]:
-        """What the head says of the B ``rows`` of ``batch``, about the records' responses A and B."""
         logits = (output.preference_logit * batch.sign).tolist()
         scores = output.scores.tolist() if output.scores is not None else [(None, None)] * len(rows)
         found = []

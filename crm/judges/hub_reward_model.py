@@ -148,28 +148,16 @@ class HubRewardModel:
         """Of what turns a comparison into tokens; a template that writes today's date changes it daily."""
         self.digest = f"{weights}-{self.prompt_digest}-{precision}"
 
-    @property
-    def together(self) -> int:
-        """A portion: which rows share a batch decides the order of sums."""
-        return 2 * self.batch_size * WINDOW
-
-    def fits(self, asked: Asked) -> bool:
-        """Whether both responses are short enough; a conversation that the template refuses fits, and fails."""
-        pair = self._pair(asked[0])
-        return pair is None or self._short(pair)
-
-    def _short(self, pair: tuple[Ids, Ids]) -> bool:
-        return max(map(len, pair)) <= self.max_length
-
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
         """Readings in portions of a few batches. A comparison with a response too long gives none.
 
         Failures: ``template_refused`` (turns that the template does not take), ``not_finite``.
         """
-        for start in range(0, len(comparisons), self.together):
-            portion = comparisons[start : start + self.together]
+        size = 2 * self.batch_size * WINDOW
+        for start in range(0, len(comparisons), size):
+            portion = comparisons[start : start + size]
             pairs = {row.id: self._pair(row) for row, _ in portion}
-            pairs = {name: pair for name, pair in pairs.items() if pair is None or self._short(pair)}
+            pairs = {name: pair for name, pair in pairs.items() if not pair or max(map(len, pair)) <= self.max_length}
             scores = self._read({ids for pair in pairs.values() for ids in pair or ()})
             yield [_reading(row, order, pairs[row.id], scores) for row, order in portion if row.id in pairs]
 

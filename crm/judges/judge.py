@@ -43,23 +43,14 @@ class Judge(Protocol):
     """``digest`` covers all that decides its readings: weights, template, precision, prompt, parameters.
 
     ``left_out`` is a word for why a comparison may have no reading at all (``too_long``, ``unanswered``): the next run
-    asks for it again, while a failure is final. ``together`` (1 or more) is how many comparisons, in the order given,
-    are computed in one go, so that the last bits of their logits depend on each other. A judge with ``pointwise`` true
-    scores each response by itself, and the difference of its scores is the logit.
+    asks for it again, while a failure is final. A judge with ``pointwise`` true scores each response by itself, and the
+    difference of its scores is the logit.
     """
 
     left_out: str
 
-    # fmt: off
-    @property
-    def together(self) -> int: ...  # noqa: D102
     @property
     def digest(self) -> str: ...  # noqa: D102
-    # fmt: on
-
-    def fits(self, asked: Asked) -> bool:
-        """Whether it can be read at all; what is too long cannot."""
-        ...
 
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
         """Readings in portions, in any order; ids of comparisons are unique."""
@@ -69,11 +60,7 @@ class Judge(Protocol):
 class _Control(ABC):
     """Reads every comparison by itself."""
 
-    left_out, together = "unanswered", 1
-
-    def fits(self, asked: Asked) -> bool:
-        """Always."""
-        return True
+    left_out = "unanswered"
 
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
         """One portion with every comparison."""

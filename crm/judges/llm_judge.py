@@ -77,7 +77,7 @@ class LlmJudge:
     Brier score and calibration say little of this judge. Valid replies are cached and never paid again.
     """
 
-    left_out, together = "unanswered", 1
+    left_out = "unanswered"
     prompt_digest = hashlib.sha256(_TASK.encode()).hexdigest()[:16]
     """16 hex digits of the instruction."""
 
@@ -88,10 +88,6 @@ class LlmJudge:
     def digest(self) -> str:
         """Of model, address, parameters and `prompt_digest`; not of the key."""
         return f"llm-{self.client.key((), f'text {self.prompt_digest}')[:32]}"
-
-    def fits(self, asked: Asked) -> bool:
-        """Unknown before the endpoint is asked."""
-        return True
 
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
         """Portions of `PORTION` times the endpoint's ``concurrency``.

@@ -22,17 +22,13 @@ class TraitsJudge:
     understood can be counted, and as ``too_short`` where a response is too short to say.
     """
 
-    left_out, together, pointwise = "unanswered", 1, True
+    left_out, pointwise = "unanswered", True
 
     def __init__(self, reader: SentenceReader | None = None) -> None:
         self.reader = reader or bundled_reader()
         self.digest = f"traits-{self.reader.digest}"
         self._weights = cache(self._read)
         self._counted = lru_cache(65536)(counted)
-
-    def fits(self, asked: Asked) -> bool:
-        """Always."""
-        return True
 
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
         """One portion with every comparison."""

@@ -28,6 +28,8 @@ from crm.schema import GENERIC_CRITERION, Comparison, Message, RecordError, chec
 
 Reward = float | None
 Turns = tuple[Message, ...]
+NO_VERDICT = "no_verdict"
+"""Why there is no reward where the judge gave no finite number."""
 EMPTY_THOUGHT = re.compile(r"\A\s*<think>\s*</think>\s*")
 """Written by templates of reasoning models before a response without thoughts."""
 
@@ -93,6 +95,12 @@ class Rewards:
         for reading in self._read([(row, order) for row in rows for order in orders]):
             logits[reading.comparison.id, reading.order] = _finite(reading.preference_logit)
         return [(logits.get((row.id, "ab")), logits.get((row.id, orders[-1]))) for row in rows]
+
+    def why_unread(self, pair: Pair) -> str:
+        """A word for why there is no number for ``pair``, which is read again."""
+        for reading in self._read([(pair.comparison("why"), "ab")]):
+            return reading.failure or NO_VERDICT
+        return self.judge.left_out
 
     def _scores_by_prompt(self, groups: Sequence[Group]) -> list[list[Reward]]:
         """Groups with the same criteria and prompt are read as one, each response once."""

@@ -33,8 +33,8 @@ from crm.web import BodyLimit, KnownHosts, bound, request_mistake, serve
 log = logging.getLogger(__name__)
 BATCH_ROWS = 256
 """Readings from which on further requests wait for the next batch; a request is never split."""
-NO_VERDICT, ALONE = "no_verdict", "alone"
-"""Reasons: the judge gave no finite number; a judge that only compares got one response."""
+ALONE = "alone"
+"""Reason: a judge that only compares got one response."""
 Work = Sequence[Group | Pair]
 Outcome = list[tuple[list[Reward], list[str | None]]]
 """Rewards of a group, or log-odds of a pair in both orders, with a reason for each None."""
@@ -116,11 +116,8 @@ def _reasons(rewards: Rewards, item: Group | Pair, given: Sequence[Reward]) -> l
     if isinstance(item, Group) and not rewards.pointwise and len(given) == 1:
         return [ALONE]
 
-    def reason(place: int) -> str:
-        pair = item if isinstance(item, Pair) else Pair(item, place, place)
-        return NO_VERDICT if rewards.judge.fits((pair.comparison("why"), "ab")) else rewards.judge.left_out
-
-    return [None if reward is not None else reason(place) for place, reward in enumerate(given)]
+    pairs = [item if isinstance(item, Pair) else Pair(item, place, place) for place in range(len(given))]
+    return [rewards.why_unread(pair) if reward is None else None for pair, reward in zip(pairs, given, strict=True)]
 
 
 MAX_BODY = 4_000_000

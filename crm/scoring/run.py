@@ -118,11 +118,9 @@ class Scorer:
     def _reason(self, asked: Asked, at: int) -> str:
         if not self.rewards.pointwise and len(asked.group.responses) == 1:
             return "single response: the model compares responses"
-        row = Pair(asked.group, at, at).comparison("why")
-        if not self.judge.fits((row, "ab")):
-            limit = getattr(getattr(self.judge, "encoder", self.judge), "max_length", None)
-            return f"too long: more than {limit} tokens"
-        return "no score: the chat template refuses the conversation, or the score is not finite"
+        why = self.rewards.why_unread(Pair(asked.group, at, at))
+        limit = getattr(getattr(self.judge, "encoder", self.judge), "max_length", None)
+        return f"too long: more than {limit} tokens" if why == "too_long" else f"no score: {why.replace('_', ' ')}"
 
     def _without_each(self, asked: Sequence[Asked]) -> list[list[list[Reward]]]:
         """Of each row, its scores without each of its criteria."""

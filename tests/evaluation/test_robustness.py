@@ -67,13 +67,10 @@ SMALL = ("data=simulation", "data.train=24", "data.validation=8", "data.suite=24
 class Reader:
     """Prefers the response of the label, unless the other has one of ``words``; empty ones too where ``empty``."""
 
-    left_out, together, digest, pointwise = "unread", 1, "reader", False
+    left_out, digest, pointwise = "unread", "reader", False
 
     def __init__(self, words: Sequence[str] = (), empty: bool = False) -> None:
         self.words, self.empty = words, empty
-
-    def fits(self, asked: Asked) -> bool:
-        return True
 
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
         yield [Reading(row, order, self._logit(row)) for row, order in comparisons]

@@ -78,13 +78,10 @@ def test_orders_are_averaged_and_one_order_alone_is_no_verdict(bank) -> None:
 class FlakyJudge:
     """Prefers more words. On queries in ``down`` it does not answer, on those in ``nonsense`` it gives no verdict."""
 
-    together, digest = 1, "flaky"
+    digest = "flaky"
 
     def __init__(self, down: set[str], nonsense: set[str] = frozenset(), left_out: str = "unanswered") -> None:  # type: ignore[assignment]
         self.down, self.nonsense, self.left_out = down, nonsense, left_out
-
-    def fits(self, asked: Any) -> bool:
-        return True
 
     def read(self, comparisons: Any) -> Any:
         for row, order in comparisons:

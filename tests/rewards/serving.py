@@ -29,9 +29,6 @@ class WordJudge(LengthJudge):
     def __init__(self, pause: float = 0.0, longest: int = LONG) -> None:
         self.__dict__.update(asked=[], pause=pause, longest=longest)
 
-    def fits(self, asked: Asked) -> bool:
-        return all(words(turns) <= self.__dict__["longest"] for turns in (asked[0].response_a, asked[0].response_b))
-
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
         sides = [turns[0].content for row, _ in comparisons for turns in (row.response_a, row.response_b)]
         self.__dict__["asked"].append(sides)
@@ -39,8 +36,8 @@ class WordJudge(LengthJudge):
         if "break" in sides:
             raise RuntimeError("broken on purpose")
         for reading in (one for portion in super().read(comparisons) for one in portion):
-            if self.fits((reading.comparison, "ab")):
-                row = reading.comparison
+            row = reading.comparison
+            if all(words(turns) <= self.__dict__["longest"] for turns in (row.response_a, row.response_b)):
                 a, b = (
                     math.nan if turns[0].content == "nan" else score
                     for turns, score in ((row.response_a, reading.score_a), (row.response_b, reading.score_b))
@@ -51,13 +48,10 @@ class WordJudge(LengthJudge):
 class OnlyCompares:
     """The same without scores, and with a bias of ``place`` for the response shown first; ``fails`` in order ba."""
 
-    left_out, together, digest = "unanswered", 1, "only-compares"
+    left_out, digest = "unanswered", "only-compares"
 
     def __init__(self, place: float = 0.3, fails: str = "") -> None:
         self.place, self.fails = place, fails
-
-    def fits(self, asked: Asked) -> bool:
-        return True
 
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
         for reading in (one for portion in LengthJudge().read(comparisons) for one in portion):
