@@ -8,9 +8,13 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
 
 from crm.io.words import count_words, split_words
 
@@ -127,7 +131,6 @@ def _long_words(text: Text) -> float:
     return (sum(len(word) >= 7 for word in text.words) + 0.25 * 20) / (len(text.words) + 20)
 
 
-_FORMATTED = re.compile(r"^ {0,3}#{1,6}\s+\S|\*\*[^*\n]+\*\*|__[^_\n]+__", re.MULTILINE)
 _DECLINES = re.compile(
     r"\b(?:i(?:['’]m| am) (?:unable|not able|sorry,? but i)|as an ai\b|i (?:can['’]t|cannot|can not|won['’]t) "
     r"(?:help|assist|provide|write|answer|do that|share|give|create|discuss|comply))",
@@ -157,122 +160,32 @@ _irregular = phrases(
     "said|told|grew"  # codespell:ignore said,told
 )
 
-MEASURES: dict[str, Measure] = {
-    "Length": Measure(_length, math.log(1.5)),  # 1.5 times as many words
-    "Lists": Measure(number(lambda text: len(_ITEM.findall(text.without_code))), math.log(4)),  # 3 to 0
-    "Headings and emphasis": Measure(
-        number(lambda text: len(_FORMATTED.findall(text.prose))), math.log(3)
-    ),  # 2 to 0, 8 to 2
-    "Code": Measure(
-        number(lambda text: len(CODE.findall(text.raw)) if "```" in text.raw else 0), math.log(2)
-    ),  # 1 block to 0, 3 to 1
-    "Sentence length": Measure(
-        lambda text: _mean_length(_SENTENCE.split(_NO_SENTENCE.sub("", text.without_code)), 10), math.log(1.5)
-    ),  # 1.5 times as many words a sentence
-    "Vocabulary": Measure(_long_words, 0.1),  # 10 points of the share of long words
-    "Questions to the reader": Measure(number(pattern(r"\?(?=[\s\"'”’)*]|$)|？")), math.log(2)),  # 1 to 0, 3 to 1
-    "Liveliness": Measure(
-        number(pattern("！+|!+(?=[\\s\"'”’)*]|$)|[\U0001f300-\U0001faff\u2600-\u27bf]")), math.log(3)
-    ),  # 2 exclamation marks or emoji to 0
-    "Caution": Measure(
-        rate(
-            phrases(
-                "may|might|could|perhaps|maybe|possibly|probably|likely|seem|seems|appear|appears|generally|typically|usually|"
-                "often|sometimes|tends? to|it depends|not sure|in some cases|roughly"
-            )
-        ),
-        1.5,
-    ),  # 1.5 more in 100 words
-    "First person": Measure(rate(phrases("i|me|my|mine|myself")), 2.5),  # 2.5 more in 100 words
-    "Figures": Measure(rate(pattern(r"(?<![\w.])[$€£]?\d[\d,.]*%?")), 2.0),  # 2 more in 100 words
-    "Examples": Measure(
-        number(phrases("for example|for instance|such as|e\\.g|to illustrate|imagine")), math.log(2)
-    ),  # 1 to 0, 3 to 1
-    "Quotations": Measure(
-        number(pattern(r"(?m)\"[^\"\n]{2,300}\"|“[^”\n]{2,300}”|«[^»\n]{2,300}»|^>\s+\S")), math.log(3)
-    ),  # 2 to 0, 8 to 2
-    "Courtesy": Measure(
-        number(
-            phrases(
-                "hello|hi there|dear|thanks|thank|please|you're welcome|great question|good luck|happy to help|"
-                "glad to help|hope this helps|feel free|let me know|sorry|of course|certainly"
-            )
-        ),
-        math.log(3),
-    ),  # 2 to 0, 8 to 2
-    "Declining": Measure(lambda text: float(bool(_DECLINES.search(text.raw[:400]))), 1.0),  # one declines, one does not
-    "Addressing the reader": Measure(rate(phrases("you|your|yours|yourself|yourselves")), 2.5),  # 2.5 words more in 100
-    "Contractions": Measure(rate(lambda text: len(_CONTRACTION.findall(text.lower))), 1.0),  # 1 more in 100 words
-    "Positive words": Measure(
-        rate(
-            phrases(
-                "great|wonderful|amazing|excellent|beautiful|perfect|delicious|enjoy\\w*|love\\w*|fantastic|exciting|happy|"
-                "helpful|best|joy\\w*|delight\\w*|fun|impressive|valuable|unique|special|success\\w*|inspir\\w*|vibrant|"
-                "thrilling|good|better|nice|easy|effective\\w*|benefit\\w*|comfort\\w*|rich|fresh|positive\\w*|improv\\w*"
-            )
-        ),
-        2.0,
-    ),  # 2 more in 100 words
-    "Openings": Measure(lambda text: float(bool(_OPENING.search(text.raw[:80]))), 1.0),  # one has an opening phrase
-    "Closings": Measure(
-        lambda text: float(bool(_CLOSING.search(text.raw.rstrip()[-160:]))), 1.0
-    ),  # one has a closing phrase
-    "Summaries": Measure(
-        number(
-            phrases(
-                "in conclusion|in summary|to sum up|to summari[sz]e|overall|in short|all in all|ultimately|to conclude|"
-                "in essence|in brief|the bottom line|key takeaways?|tl;dr"
-            )
-        ),
-        math.log(2),
-    ),  # 1 to 0, 3 to 1
-    "Sources": Measure(
-        number(lambda text: _cited(text) + len(_SOURCE.findall(text.prose))), math.log(3)
-    ),  # 2 to 0, 8 to 2
-    "Paragraph length": Measure(
-        lambda text: _mean_length(re.split(r"\n\s*\n", text.without_code), 30), math.log(2)
-    ),  # twice as many words a paragraph
-    "Asides": Measure(number(pattern(r"\([^()\n]*[^\W\d_]{2}[^()\n]*\)")), math.log(2.5)),  # 2 to 0 and more
-    "Reasons": Measure(
-        rate(
-            phrases(
-                "because|therefore|thus|since|so that|hence|as a result|due to|consequently|reason|reasons|which means|"
-                "this means|leads? to|in order to|why|cause|causes|caused|thereby"
-            )
-        ),
-        1.0,
-    ),  # 1 more in 100 words
-    "Order words": Measure(
-        rate(
-            phrases(
-                "first|firstly|second|secondly|third|thirdly|next|then|finally|lastly|afterwards|after that|to begin|"
-                "to start|last|step|before|once"
-            )
-        ),
-        1.0,
-    ),  # 1 more in 100 words
-    "Advice": Measure(
-        rate(
-            phrases(
-                "should|must|need to|have to|ought|recommend\\w*|make sure|be sure|ensure|try to|avoid|consider|"
-                "it's important|it is important|remember to|don't forget|advis\\w*"
-            )
-        ),
-        1.5,
-    ),  # 1.5 more in 100 words
-    "Names": Measure(rate(pattern(r"(?<=[a-z,;:)] )(?!I\b)[A-Z][a-z]{2,}")), 2.5),  # 2.5 more in 100 words
-    "Past tense": Measure(
-        rate(lambda text: _irregular(text) + len(_PAST.findall(text.lower))), 3.0
-    ),  # 3 verbs more in 100 words
-    "Emphatic words": Measure(
-        rate(
-            phrases(
-                "very|really|extremely|absolutely|truly|highly|incredibly|completely|totally|especially|deeply|quite|"
-                "entirely|particularly|fully|greatly|always|never|most"
-            )
-        ),
-        1.2,
-    ),  # 1.2 more in 100 words
-    "Togetherness": Measure(rate(phrases("we|us|our|ours|ourselves|let's")), 1.5),  # 1.5 more in 100 words
+FORMULAS: dict[str, Formula] = {
+    "Length": _length,
+    "Lists": number(lambda text: len(_ITEM.findall(text.without_code))),
+    "Code": number(lambda text: len(CODE.findall(text.raw)) if "```" in text.raw else 0),
+    "Sentence length": lambda text: _mean_length(_SENTENCE.split(_NO_SENTENCE.sub("", text.without_code)), 10),
+    "Vocabulary": _long_words,
+    "Declining": lambda text: float(bool(_DECLINES.search(text.raw[:400]))),
+    "Contractions": rate(lambda text: len(_CONTRACTION.findall(text.lower))),
+    "Openings": lambda text: float(bool(_OPENING.search(text.raw[:80]))),
+    "Closings": lambda text: float(bool(_CLOSING.search(text.raw.rstrip()[-160:]))),
+    "Sources": number(lambda text: _cited(text) + len(_SOURCE.findall(text.prose))),
+    "Paragraph length": lambda text: _mean_length(re.split(r"\n\s*\n", text.without_code), 30),
+    "Past tense": rate(lambda text: _irregular(text) + len(_PAST.findall(text.lower))),
 }
-"""What can be counted, by name. What is beside ``clear`` says it in words."""
+"""Of measures that are more than phrases or a pattern."""
+
+
+def _measure(name: str, entry: Mapping[str, Any]) -> Measure:
+    """What an entry of measures.yaml says."""
+    clear = math.log(entry["factor"]) if "factor" in entry else entry["clear"]
+    if name in FORMULAS:
+        return Measure(FORMULAS[name], clear)
+    count = phrases(entry["phrases"]) if "phrases" in entry else pattern(entry["pattern"])
+    return Measure(number(count) if "factor" in entry else rate(count), clear)
+
+
+_LISTED = yaml.safe_load(Path(__file__).with_name("measures.yaml").read_text(encoding="utf-8"))
+MEASURES: dict[str, Measure] = {name: _measure(name, entry) for name, entry in _LISTED.items()}
+"""What can be counted, by name."""

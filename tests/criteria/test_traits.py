@@ -64,8 +64,8 @@ def test_a_trait_is_found_on_the_side_that_has_more_of_it(name: str) -> None:
     row = described.preference
     if name in row.criteria_topics_a:
         place = row.criteria_topics_a.index(name)
-        assert row.criteria_a[place] in TRAITS[name].more
-        assert row.criteria_b[place] in TRAITS[name].less
+        assert row.criteria_a[place] in TRAITS[name]["more"]
+        assert row.criteria_b[place] in TRAITS[name]["less"]
 
 
 def test_at_most_four_and_the_rest_of_the_row_untouched() -> None:
@@ -86,10 +86,10 @@ def test_nothing_is_made_up() -> None:
 
 
 def test_every_wording_is_a_criterion_and_there_are_no_two_alike() -> None:
-    texts = [text for trait in TRAITS.values() for text in (*trait.more, *trait.less)]
+    texts = [text for trait in TRAITS.values() for text in (*trait["more"], *trait["less"])]
     assert len({key(text) for text in texts}) == len(texts)
     for trait in TRAITS.values():
-        CriteriaReply.model_validate({"criteria_a": trait.more, "criteria_b": trait.less})
+        CriteriaReply.model_validate({"criteria_a": trait["more"], "criteria_b": trait["less"]})
 
 
 pieces = st.sampled_from(
