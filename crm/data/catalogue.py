@@ -16,7 +16,6 @@ from pathlib import Path
 from crm.data import own, table
 from crm.data.fields import Read
 from crm.data.public import constructed, plain, summeval
-from crm.data.public.pairs import RatedInPlace, Wordings
 from crm.data.splits import Splits
 from crm.io.hub import PREFIX, dataset_folder
 from crm.io.installed import check_known, plugin
@@ -44,8 +43,6 @@ class Source:
     splits: Callable[..., Splits] | None = None
     """Of a source with a split of its own: takes the path and an `Intake`, and as keywords the settings ``seed``,
     ``train``, ``validation``, ``suite`` and ``max_words`` of the data group."""
-    rated: Callable[..., tuple[list[RatedInPlace], Wordings]] | None = None
-    """Rated responses and the wordings of aspects: takes the path, an `Intake`, and ``seed`` and ``max_words``."""
     files: Path | None = None
     """List of the files that ``prepare.py fetch=<name>`` gets, such as `files.yaml` beside the public sets."""
 
@@ -65,7 +62,7 @@ OWN: dict[str, Source] = {
 # fmt: off
 PUBLIC: dict[str, Source] = {
     "summeval": Source("experts' ratings of 16 systems' summaries of 100 news articles", summeval.read, "summeval",
-        "Apache-2.0", splits=summeval.load, rated=summeval.rated),
+        "Apache-2.0", splits=summeval.load),
     "dsp": Source("a query answered for four kinds of reader", constructed.dsp, "dsp", "CC-BY-NC-4.0",
         splits=constructed.load_dsp),
     "concise_verbose": Source("a model asked to be concise, left alone, asked to be verbose",

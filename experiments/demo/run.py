@@ -13,7 +13,7 @@ from rich.console import Console
 
 from crm.io.files import replace_file, with_nulls
 from crm.io.installed import commit
-from crm.leaderboard.bank.opening import SimulatedBank, simulate_bank, true_win_rates
+from crm.leaderboard.bank.opening import SimulatedBank, simulate_bank
 from crm.leaderboard.ranking import Leaderboard, compare
 from crm.report.plots import one_leaderboard, suite_accuracy
 from crm.report.tables import caption, print_table, suite_table, write_table
@@ -21,6 +21,7 @@ from crm.schema import Result
 from experiments.demo.charts import learning_curves, two_leaderboards
 from experiments.jobs import Job, JobResult, run_jobs
 from experiments.report import Section, render_report
+from experiments.truth import true_win_rates
 
 HEADS = ("scalar", "late")
 """One a core: ``scalar`` is a plain classifier that transformers loads, ``late`` serves page and leaderboards."""

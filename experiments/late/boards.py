@@ -15,11 +15,12 @@ from scipy.special import expit
 
 from crm.data.simulation.lexicon import TRAIN_AXES, wordings
 from crm.judges.crm_judge import CrmJudge
-from crm.leaderboard.bank.opening import SimulatedBank, simulate_bank, true_win_rates
+from crm.leaderboard.bank.opening import SimulatedBank, simulate_bank
 from crm.leaderboard.scoring import bank_comparisons
 from crm.model.encoding import Order
 from crm.model.heads import head_named
 from crm.report.statistics import rank_correlation
+from experiments.truth import true_win_rates
 
 BANK_SEED, QUERIES_PER_TOPIC = 7, 5
 

@@ -18,13 +18,14 @@ import pandas as pd
 from scipy import stats
 
 from crm.config import compose
-from crm.data.catalogue import MADE, location, source_named
+from crm.data.catalogue import location
 from crm.data.comparisons import FIXED_SEED
-from crm.data.public.pairs import RatedInPlace
+from crm.data.public import summeval
+from crm.data.public.pairs import Rated
 from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.predictions import to_samples
 from crm.evaluation.run import read_suites
-from crm.io.draws import shuffled, turn
+from crm.io.draws import hold_out, shuffled, turn
 from crm.io.installed import commit
 from crm.io.intake import Intake
 from crm.io.processes import ALONE
@@ -32,6 +33,7 @@ from crm.judges.open import check_judge, open_judge
 from crm.report.statistics import mean_interval
 from crm.report.tables import caption, print_table, write_table
 from crm.schema import Comparison, Prediction
+from experiments.sources.sets import RatedInPlace, rated_replies
 
 OUT = Path("outputs/agreement")
 MEAN, SUITE = "mean of aspects", "ratings"
@@ -53,11 +55,23 @@ def run_agreement(config: EvaluateConfig) -> None:
 def rated_responses(config: EvaluateConfig) -> tuple[list[RatedInPlace], Mapping[str, Sequence[str]]]:
     """Rated responses, and wordings of the aspects. Raises ``ValueError`` for data without ratings."""
     data = config.data
-    rated = None if data.name in MADE else source_named(data.name).rated
-    if rated is None:
+    if data.name not in ("summeval", "topicalchat"):
         raise ValueError(f"data={data.name}: has no ratings of single responses; use data=summeval")
-    place = location(data.name, root=data.root, path=data.path)
-    return rated(place, Intake(strict=data.strict), seed=data.seed, max_words=data.max_words)
+    place, reading = location(data.name, root=data.root, path=data.path), Intake(strict=data.strict)
+    if data.name == "topicalchat":
+        return rated_replies(place, reading)
+    return rated_summaries(place, reading, data.seed, data.max_words), summeval.WORDINGS
+
+
+def rated_summaries(folder: Path, reading: Intake, seed: int, max_words: int) -> list[RatedInPlace]:
+    """Every summary of the documents that `summeval.load` holds out under this seed."""
+    ratings = summeval.read_ratings(folder, reading)
+    held_out, _ = hold_out((rating.document for rating in ratings), summeval.SHARES, seed)
+    return [
+        RatedInPlace(row.document, summeval.prompt_of(row, max_words), Rated(row.summary, row.system, row.scores))
+        for row in ratings
+        if row.document in held_out
+    ]
 
 
 def rating_comparisons(

@@ -10,7 +10,7 @@ import numpy as np
 
 from crm.config import compose
 from crm.data.comparisons import suite_names
-from crm.leaderboard.bank.opening import SimulatedBank, simulate_bank, true_win_rates
+from crm.leaderboard.bank.opening import SimulatedBank, simulate_bank
 from crm.leaderboard.config import BankConfig
 from crm.leaderboard.ranking import Leaderboard, compare
 from crm.report.statistics import Interval, rank_correlation
@@ -19,6 +19,7 @@ from experiments.paper_tables import paper
 from experiments.paper_tables.cells import Cell, Grid, accuracies, over_seeds
 from experiments.paper_tables.plan import Plan, contradictory, criterion
 from experiments.paper_tables.scales import NOISES, Question, Scale
+from experiments.truth import true_win_rates
 
 Cells = dict[tuple[str, str], Cell]
 BANK_SEED = 1

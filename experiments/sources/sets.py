@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,7 +12,7 @@ from pydantic import Field
 
 from crm.data.catalogue import Source
 from crm.data.fields import At, Conversation, PublicRow, Text, rows_of
-from crm.data.public.pairs import Rated, RatedInPlace, chosen_pair, pairs_within, rated_pair, read_wordings
+from crm.data.public.pairs import Rated, chosen_pair, pairs_within, rated_pair, read_wordings
 from crm.io.draws import turn
 from crm.io.intake import Intake
 from crm.schema import Message, Preference, RecordError, prompt_key
@@ -33,6 +34,15 @@ _OPENINGS = (
     (re.compile(r"\byour\b"), "their"),
 )
 _SPEAKER = re.compile(r"(?:\A|\n\n)(?:## )?(Human|Assistant):")
+
+
+@dataclass(frozen=True, slots=True)
+class RatedInPlace:
+    """A rated response and what it answers; ``group`` names the document or dialogue whose responses are compared."""
+
+    group: str
+    prompt: Conversation
+    rated: Rated
 
 
 def wordings_of(name: str) -> dict[str, tuple[str, ...]]:
@@ -68,9 +78,7 @@ def topicalchat(folder: Path, reading: Intake) -> Iterator[Preference]:
         yield rated_pair(name, first.prompt, first.rated, second.rated, bank, source="topicalchat/human")
 
 
-def rated_replies(
-    folder: Path, reading: Intake, **_settings: int
-) -> tuple[list[RatedInPlace], dict[str, tuple[str, ...]]]:
+def rated_replies(folder: Path, reading: Intake) -> tuple[list[RatedInPlace], dict[str, tuple[str, ...]]]:
     """Every rated reply, and the wordings of aspects."""
     path = folder / "topical_chat.json"
     replies = reading.rows(path, _chat, key=lambda row: (row.group, row.rated.author))
@@ -272,7 +280,7 @@ PROMETHEUS_HHH = Source("helpful, honest or harmless responses with a rubric", p
     "prometheus_rubric_evals", "Apache-2.0", evaluation_only=True, files=FILES)
 RMB = Source("LLMs' responses to real users' subjective prompts", rmb, "rmb", files=FILES)
 TOPICALCHAT = Source("people's ratings of six replies to each of 60 chats", topicalchat, "topicalchat", "MIT",
-    evaluation_only=True, rated=rated_replies, files=FILES)
+    evaluation_only=True, files=FILES)
 VIBECHECK_ARENA = Source("people's votes between Llama-3-70B and another LLM", vibecheck_arena, "vibecheck_arena",
     files=FILES)
 # fmt: on

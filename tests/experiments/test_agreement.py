@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 
 from crm.config import compose
-from crm.data.public.pairs import Rated, RatedInPlace
+from crm.data.public.pairs import Rated
 from crm.schema import Comparison, Message, Prediction
 from experiments.one_model.agreement import MEAN, agreement, rating_comparisons, run_agreement
+from experiments.sources.sets import RatedInPlace
 
 DATA = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[3] / "shared" / "data"))
 WORDINGS = {"clear": ("Be clear", "Say it plainly"), "fun": ("Be fun",)}

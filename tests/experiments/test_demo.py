@@ -14,10 +14,11 @@ import pytest
 from scipy import stats
 
 from crm.evaluation.robustness import ATTACKS, PADDED_WINNER
-from crm.leaderboard.bank.opening import simulate_bank, true_win_rates
+from crm.leaderboard.bank.opening import simulate_bank
 from experiments import jobs
 from experiments.demo import run as demo
 from experiments.demo.__main__ import main
+from experiments.truth import true_win_rates
 
 QUERIES_PER_TOPIC = 1
 SMALL = (

@@ -129,15 +129,6 @@ class Rated:
     overall: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RatedInPlace:
-    """A rated response and what it answers; ``group`` names the document or dialogue whose responses are compared."""
-
-    group: str
-    prompt: Conversation
-    rated: Rated
-
-
 def pairs_within(items: Iterable[T], group: Callable[[T], str]) -> Iterator[tuple[T, T]]:
     """Every two items of one group, in their order."""
     groups: dict[str, list[T]] = {}

@@ -21,7 +21,7 @@ from typing import Annotated
 from pydantic import Field
 
 from crm.data.fields import PublicRow, Text
-from crm.data.public.pairs import EQUAL, Rated, RatedInPlace, aspects_of, flips, pairs_within, rated_pair, wordings_of
+from crm.data.public.pairs import EQUAL, Rated, aspects_of, flips, pairs_within, rated_pair, wordings_of
 from crm.data.splits import Splits
 from crm.io.draws import fraction, hold_out, turn
 from crm.io.intake import Intake
@@ -79,24 +79,11 @@ def load(
     return splits
 
 
-def rated(
-    folder: Path, reading: Intake, *, seed: int, max_words: int
-) -> tuple[list[RatedInPlace], dict[str, tuple[str, ...]]]:
-    """Every summary of the documents that `load` holds out under this seed, and the wordings of aspects."""
-    ratings = read_ratings(folder, reading)
-    held_out, _ = hold_out((rating.document for rating in ratings), SHARES, seed)
-    return [
-        RatedInPlace(row.document, _prompt(row, max_words), Rated(row.summary, row.system, row.scores))
-        for row in ratings
-        if row.document in held_out
-    ], WORDINGS
-
-
 def read(folder: Path, reading: Intake) -> Iterator[Preference]:
     """All pairs of summaries of one article, whole, with every aspect on which they differ (`rated_pair`)."""
     for first, second in _pairs(read_ratings(folder, reading)):
         a, b = (Rated(side.summary, side.system, side.scores) for side in (first, second))
-        yield rated_pair(_name(first, second), _prompt(first, 0), a, b, WORDINGS, source=SOURCE, topic="News")
+        yield rated_pair(_name(first, second), prompt_of(first, 0), a, b, WORDINGS, source=SOURCE, topic="News")
 
 
 def read_ratings(folder: Path, reading: Intake) -> list[Rating]:
@@ -113,7 +100,8 @@ def _name(first: Rating, second: Rating) -> str:
     return f"summeval-{first.document.rsplit('-', 1)[-1]}-{first.system}-{second.system}"
 
 
-def _prompt(rating: Rating, max_words: int) -> tuple[Message, ...]:
+def prompt_of(rating: Rating, max_words: int) -> tuple[Message, ...]:
+    """The request, with the article cut to ``max_words`` (0: whole)."""
     return turn("user", f"{INSTRUCTION}\n\n{first_words(rating.article, max_words)}")
 
 
@@ -129,7 +117,7 @@ def _preference(first: Rating, second: Rating, max_words: int, seed: int, *, one
         for side, lead in ((first, overall), (second, 0.0))
     )
     name = _name(first, second)
-    row = rated_pair(name, _prompt(first, max_words), a, b, WORDINGS, source=SOURCE, topic="News", seed=seed)
+    row = rated_pair(name, prompt_of(first, max_words), a, b, WORDINGS, source=SOURCE, topic="News", seed=seed)
     if flip and abs(overall) < EQUAL:  # this coin has fallen the other way from the start
         row = replace(row, winner="a" if fraction(seed, name, "winner") > 0.5 else "b")
     kept = 1 if flip or one_aspect else len(deciding)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from crm.data.public.banks import FOLDERS, UNTAGGED, read_published
-from crm.data.simulation.lexicon import AUTHORS, BASELINE, TOPICS, Query, nearest_wording, pole_of, queries, write
+from crm.data.simulation.lexicon import AUTHORS, BASELINE, TOPICS, Query, queries, write
 from crm.io.draws import fraction, turn
 from crm.io.installed import plugin
 from crm.io.words import first_words
@@ -56,29 +56,6 @@ def simulate_bank(*, seed: int, queries_per_topic: int = 20) -> SimulatedBank:
     )
     levels = {name: {key: response.levels for key, response in row.items()} for name, row in written.items()}
     return SimulatedBank(bank, levels)
-
-
-def true_win_rates(simulated: SimulatedBank, criteria: Sequence[str]) -> dict[str, float]:
-    """Win rate in [0, 1] of every author but the baseline under the criteria: mean over queries, ties one half.
-
-    Criteria must be wordings of the simulation (`pole_of`); else ``ValueError`` with the nearest known wording.
-    """
-    tastes = []
-    for text in criteria:
-        if (pole := pole_of(text)) is None:
-            raise ValueError(f"criteria: {text!r} has no known truth; the nearest wording is {nearest_wording(text)!r}")
-        tastes.append(pole)
-
-    def points(author: str, query_id: str) -> float:
-        ours, theirs = simulated.levels[author][query_id], simulated.levels[BASELINE][query_id]
-        gap = sum(sign * (ours[axis] - theirs[axis]) for axis, sign in tastes)
-        return 0.5 if gap == 0 else float(gap > 0)
-
-    return {
-        author: sum(points(author, query.id) for query in simulated.bank.queries) / len(simulated.bank.queries)
-        for author in AUTHORS
-        if author != BASELINE
-    }
 
 
 BASELINES = {"alpacaeval": "gpt4_1106_preview", "justeval": "gpt-3.5-turbo-0301"}

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from crm.leaderboard.bank.opening import simulate_bank, true_win_rates
+from crm.leaderboard.bank.opening import simulate_bank
 from crm.leaderboard.ranking import Leaderboard, compare
 from experiments import jobs
 from experiments.paper_tables import __main__ as reproduce
@@ -21,6 +21,7 @@ from experiments.paper_tables import claims, paper, tables
 from experiments.paper_tables.cells import Cell
 from experiments.paper_tables.plan import make_plan
 from experiments.paper_tables.scales import SCALES, DataSet
+from experiments.truth import true_win_rates
 from tests.boards import outcomes
 
 DATA = ("data.train=64", "data.validation=16", "data.suite=12")

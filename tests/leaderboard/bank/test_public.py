@@ -19,11 +19,11 @@ from crm.leaderboard.bank.opening import (
     read_public_bank,
     simulate_bank,
     smaller_bank,
-    true_win_rates,
 )
 from crm.leaderboard.config import BankConfig
 from crm.leaderboard.run import open_bank
 from crm.schema import Message, prompt_key, query_of
+from experiments.truth import true_win_rates
 from tests.made_files import write_banks, write_files
 
 ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[4] / "shared" / "data"))
