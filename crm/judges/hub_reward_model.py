@@ -19,18 +19,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import snapshot_download
 from jinja2 import TemplateError
-from safetensors import SafetensorError
 from tokenizers import Tokenizer
 from torch import nn
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModelForSequenceClassification
 
 from crm.judges.config import JudgeConfig
 from crm.judges.crm_judge import WINDOW, placed
 from crm.judges.judge import Asked, Reading
+from crm.model.backbone import from_folder
 from crm.model.encoding import Order, pointwise_messages, system_text
-from crm.model.folders import FILES, HINTS
+from crm.model.folders import FILES, fetch
 from crm.model.heads import POINTWISE_INSTRUCTION
 from crm.model.manifest import sha256
 from crm.schema import GENERIC_CRITERION, Comparison, Message
@@ -254,23 +253,18 @@ def open_reward_model(settings: JudgeConfig, *, batch_size: int, precision: str)
         if not condition:
             raise ValueError(f"judge.path={path}: {why}")
 
+    local = Path(path).is_dir()
+    folder = Path(path) if local else fetch(path, settings.revision, "judge")
     try:
-        local = Path(path).is_dir()
-        folder = Path(path if local else snapshot_download(path, revision=settings.revision, allow_patterns=FILES))
-        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-        model, info = AutoModelForSequenceClassification.from_pretrained(
-            folder, dtype=torch.float32, use_safetensors=True, output_loading_info=True, trust_remote_code=False
-        )
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise ValueError(f"judge.path={path}: cannot be loaded ({reason}); {HINTS['judge']}") from None
+        model, tokenizer = from_folder(AutoModelForSequenceClassification, folder)
+    except ValueError as error:
+        way_out = "give a trained reward model (sequence classification with one label)"
+        raise ValueError(f"judge.path={path}: cannot be loaded ({error}); {way_out}") from None
     check(tokenizer.is_fast, "its tokenizer is not a fast one (tokenizer.json); convert it first")
     check(tokenizer.chat_template, "its tokenizer has no chat template (chat_template.jinja), which the judge needs")
     kind = ", ".join(model.config.architectures or ["unknown"])
     labels = model.config.num_labels
     check(labels == 1, f"has num_labels={labels} ({kind}), expected 1; give a reward model (sequence classification)")
-    missing = ", ".join(sorted(info["missing_keys"])[:3])
-    check(not missing, f"its files have no weights for {missing}, which would be random; give a trained reward model")
     positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     if settings.max_length > (positions or settings.max_length):
         raise ValueError(f"judge.max_length={settings.max_length}: {path} has {positions} positions; use at most that")

@@ -191,7 +191,7 @@ def test_what_is_no_reward_model_is_refused(folder, make_hub_model, tokenizer, t
     Qwen3ForCausalLM(config).save_pretrained(causal)
     shutil.copy(folder / "chat_template.jinja", causal)
     tokenizer.save_pretrained(causal)
-    refused(causal, r"no weights for score\.weight, which would be random")
+    refused(causal, r"no fitting weights for score\.weight.*; give a trained reward model")
     refused(make_hub_model(tmp_path / "two", labels=2), "has num_labels=2 .*expected 1")
     refused(make_hub_model(tmp_path / "bare", template=None), "no chat template")
     refused(folder, r"judge\.max_length=5000: .* has 4096 positions", max_length=5000)
