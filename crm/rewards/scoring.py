@@ -80,7 +80,7 @@ class Rewards:
             return []
         if self._reader is not None:
             return _by_vectors(self._reader, groups)
-        return self._scores_by_prompt(groups) if self.pointwise else self._means(groups)
+        return self._scores(groups) if self.pointwise else self._means(groups)
 
     def of_pairs(self, pairs: Sequence[Pair]) -> list[Reward]:
         """The log-odds that the first of each pair is preferred, averaged over both orders; None unless both were
@@ -102,36 +102,14 @@ class Rewards:
             return reading.failure or NO_VERDICT
         return self.judge.left_out
 
-    def _scores_by_prompt(self, groups: Sequence[Group]) -> list[list[Reward]]:
-        """Groups with the same criteria and prompt are read as one, each response once."""
-        known: dict[tuple[tuple[str, ...], Turns], dict[Turns, int]] = {}
-        for group in groups:
-            places = known.setdefault((group.criteria, group.prompt), {})
-            for response in group.responses:
-                places.setdefault(response, len(places))
-        scores = self._scores([Group(*shared, tuple(places)) for shared, places in known.items()])
-        read = {shared: dict(zip(known[shared], own, strict=True)) for shared, own in zip(known, scores, strict=True)}
-        return [[read[group.criteria, group.prompt][response] for response in group.responses] for group in groups]
-
     def _scores(self, groups: Sequence[Group]) -> list[list[Reward]]:
-        """Two responses a comparison; a comparison that cannot be read is split, so that a response that is too long
-        costs its partner nothing."""
-        found: list[list[Reward]] = [[None] * len(group.responses) for group in groups]
-
-        def read(asked: Sequence[tuple[int, int, int]]) -> None:
-            rows = [Pair(groups[place], a, b).comparison(f"{place}/{a}/{b}") for place, a, b in asked]
-            for reading in self._read([(row, "ab") for row in rows]):
-                place, a, b = map(int, reading.comparison.id.split("/"))
-                found[place][a], found[place][b] = _finite(reading.score_a), _finite(reading.score_b)
-
-        pairs = [
-            (place, a, min(a + 1, len(group.responses) - 1))
-            for place, group in enumerate(groups)
-            for a in range(0, len(group.responses), 2)
-        ]
-        read(pairs)
-        read([(place, one, one) for place, a, b in pairs if a != b for one in (a, b) if found[place][one] is None])
-        return found
+        """Each response is read once, beside itself: one that cannot be read costs no other its score."""
+        asked = dict.fromkeys((group.criteria, group.prompt, text) for group in groups for text in group.responses)
+        alone = [Pair(Group(criteria, prompt, (text,)), 0, 0) for criteria, prompt, text in asked]
+        rows: list[Asked] = [(pair.comparison(str(number)), "ab") for number, pair in enumerate(alone)]
+        found = {int(reading.comparison.id): _finite(reading.score_a) for reading in self._read(rows)}
+        scores = {key: found.get(number) for number, key in enumerate(asked)}
+        return [[scores[group.criteria, group.prompt, text] for text in group.responses] for group in groups]
 
     def _means(self, groups: Sequence[Group]) -> list[list[Reward]]:
         pairs = [[Pair(group, *two) for two in combinations(range(len(group.responses)), 2)] for group in groups]
