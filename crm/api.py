@@ -28,21 +28,21 @@ from crm.evaluation.run import run_evaluation
 from crm.judges.config import JudgeConfig
 from crm.judges.crm_judge import CrmJudge, open_checkpoint
 from crm.judges.hub_reward_model import HubRewardModel, open_reward_model
-from crm.judges.open import foreign_folder
+from crm.judges.open import OpenedJudge, foreign_folder
 from crm.judges.traits_judge import TraitsJudge
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import open_bank
 from crm.leaderboard.config import BankConfig
-from crm.leaderboard.index import index_bank
 from crm.leaderboard.matrix import open_matrix
 from crm.leaderboard.own_words import OwnWords
 from crm.leaderboard.ranking import Leaderboard
-from crm.leaderboard.scoring import score_bank
+from crm.leaderboard.run import rank_bank
 from crm.model.backbone import show_loading
 from crm.model.folders import FILES, checkpoint_folder
 from crm.model.model_card import CARD
 from crm.rewards.rl import grpo_reward
 from crm.rewards.scoring import Group, Pair, Rewards, answer_turns, criteria_texts, prompt_turns
+from crm.schema import GENERIC_CRITERION
 
 Text = str | Sequence[Mapping[str, str]]
 """A text, or a conversation as ``[{"role": ..., "content": ...}, ...]``."""
@@ -179,18 +179,14 @@ class Judge:
         each counts, below 0 where it is disliked; for head=late and traits. What was read is stored beside the model.
         """
         weights = list(criteria.values()) if isinstance(criteria, Mapping) else []
-        wanted, place = _criteria(criteria), self._predictions
+        wanted = _criteria(criteria)
         folder = None if isinstance(bank, Bank) or not Path(bank).is_dir() else bank
         bank = bank if isinstance(bank, Bank) else load_bank(bank)
         if isinstance(self._judge, TraitsJudge):
             board = Leaderboard(OwnWords(self._judge.reader, open_matrix(bank, folder)).outcomes(wanted, weights))
-        elif (index := index_bank(self._judge, bank, place, progress=False)) is not None:
-            board = Leaderboard(index.outcomes(wanted, weights))
-        elif weights:
-            raise ValueError(f"criteria: weights need head=late, and this model has head={self.head}; give a list")
         else:
-            found, _ = score_bank(self._judge, bank, wanted, folder=self._predictions, progress=False)
-            board = Leaderboard(found)
+            opened = OpenedJudge(self._judge, f"head={self.head}", self._predictions)
+            board = rank_bank(opened, bank, wanted or (GENERIC_CRITERION,), weights, progress=False)
         return board.frame()[["model", "win_rate", "low", "high", "rank"]]
 
     def evaluate(self, data: str | Path | None = None, *words: str, **settings: Any) -> pd.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from rich.console import Console
 
 from crm.io.files import replace_file
 from crm.io.installed import commit
-from crm.io.processes import Processes, start
+from crm.io.processes import ALONE, Processes, start
+from crm.judges.judge import OracleJudge
 from crm.judges.open import OpenedJudge, check_judge, open_judge
 from crm.judges.traits_judge import TraitsJudge
 from crm.leaderboard.bank.bank import Bank
@@ -48,7 +50,7 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
             config, OwnWords(opened.judge.reader, open_matrix(bank, config.bank.path, config.scored_by))
         )
     else:
-        board = rank_bank(config, opened, bank, criteria, processes)
+        board = rank_bank(opened, bank, criteria, config.weights, progress=config.progress, processes=processes)
     flawed = flawed_responses(bank, config.criteria)
     if config.drop_flawed:
         board = without_flawed(board, flawed)
@@ -68,7 +70,13 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
 
 
 def rank_bank(
-    config: LeaderboardConfig, opened: OpenedJudge, bank: Bank, criteria: tuple[str, ...], processes: Processes
+    opened: OpenedJudge,
+    bank: Bank,
+    criteria: Sequence[str],
+    weights: Sequence[float],
+    *,
+    progress: bool,
+    processes: Processes = ALONE,
 ) -> Leaderboard:
     """By the vectors of the bank's responses where the judge has a late head, else by comparisons with the baseline.
 
@@ -77,13 +85,13 @@ def rank_bank(
     from crm.leaderboard.index import index_bank  # and with it transformers, which own words do without
     from crm.leaderboard.scoring import TOO_LONG, score_bank
 
-    where: Any = {"folder": opened.predictions, "progress": config.progress, "processes": processes}
+    where: Any = {"folder": opened.predictions, "progress": progress, "processes": processes}
     found = index_bank(opened.judge, bank, **where)
     if found is not None:
-        outcomes, why, way_out = found.outcomes(criteria, config.weights), TOO_LONG, SHORTEN
-    elif config.weights:
+        outcomes, why, way_out = found.outcomes(criteria, weights), TOO_LONG, SHORTEN
+    elif weights:
         raise ValueError(
-            f"weights={config.weights}: {opened.name} reads all criteria together and cannot weigh them; leave weights "
+            f"weights={list(weights)}: {opened.name} reads all criteria together and cannot weigh them; leave weights "
             "out, or take a checkpoint with head=late"
         )
     else:
@@ -92,7 +100,7 @@ def rank_bank(
         lost = opened.judge.left_out
         why = f"{counts[lost]} readings {lost}, the others failed"
         way_out = ASK_AGAIN if counts[lost] and lost != TOO_LONG else SHORTEN
-        if config.judge.name == "oracle":
+        if isinstance(opened.judge, OracleJudge):
             way_out = "it knows the simulation's sentences alone, as in 'criteria=[\"Prefers concise answers\"]'"
     if not outcomes.readable.any():
         raise ValueError(f"bank={bank.name}: {opened.name} gave no verdict on any comparison ({why}); {way_out}")
