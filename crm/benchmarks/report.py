@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -15,7 +14,7 @@ from scipy import stats
 
 from crm.benchmarks.catalogue import Benchmark
 from crm.benchmarks.protocols import Point
-from crm.report.statistics import Interval, proportion_interval
+from crm.report.statistics import Interval, mean_interval, proportion_interval
 from crm.report.tables import number
 
 BLIND_LIMIT = 0.6
@@ -57,43 +56,19 @@ class Outcome:
 
 
 def estimate(points: Sequence[Point], macro: bool) -> Interval:
-    """Mean with a 95 % interval, clustered: as `cluster_interval` for proportions, else Student's t.
+    """Mean with a 95 % interval, clustered: of proportions `cluster_interval`, else Student's t.
 
-    With ``macro`` it is the mean over the widest categories of the means of their categories, down to the points. A
-    point adds its distance from the mean of its own category. NaN limits for a single cluster.
+    With ``macro`` categories are strata. NaN limits for a single cluster.
     """
-    found = _mean_and_error(points, macro)
+    found = _t_interval(points, macro)
     if found.clusters > 1 and all(0 <= point.value <= 1 for point in points):
         return proportion_interval(found.mean, found.standard_error, found.clusters, found.n)
     return found
 
 
-def _mean_and_error(points: Sequence[Point], macro: bool) -> Interval:
-    """`estimate` with limits of Student's t alone."""
-    values = np.array([point.value for point in points])
-    keys = [point.category if macro else () for point in points]
-    weights = _weights(keys)
-    own = pd.Series(values).groupby(pd.factorize(pd.Series(keys))[0]).transform("mean").to_numpy()
-    cluster, names = pd.factorize(pd.Series([point.cluster for point in points]))
-    sums, groups = np.bincount(cluster, weights=weights * (values - own)), len(names)
-    mean = float(weights @ values)
-    if groups == 1:
-        return Interval(mean, np.nan, np.nan, np.nan, len(values), 1)
-    error = float(np.sqrt(sums @ sums * groups / (groups - 1)))
-    half = float(stats.t.ppf(0.975, groups - 1)) * error
-    return Interval(mean, error, mean - half, mean + half, len(values), groups)
-
-
-def _weights(keys: Sequence[tuple[str, ...]]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """(N,) weights that sum to 1: each category shares its own evenly among those in it."""
-    within: dict[tuple[str, ...], set[tuple[str, ...]]] = defaultdict(set)
-    count: dict[tuple[str, ...], int] = defaultdict(int)
-    for key in keys:
-        count[key] += 1
-        for level in range(len(key)):
-            within[key[:level]].add(key[: level + 1])
-    shares = [np.prod([1 / len(within[key[:level]]) for level in range(len(key))]) / count[key] for key in keys]
-    return np.array(shares, dtype=np.float64)
+def _t_interval(points: Sequence[Point], macro: bool) -> Interval:
+    strata = [point.category for point in points] if macro else None
+    return mean_interval([point.value for point in points], [point.cluster for point in points], strata)
 
 
 def paired(first: Sequence[Point], second: Sequence[Point], macro: bool) -> tuple[Interval, float]:
@@ -104,7 +79,7 @@ def paired(first: Sequence[Point], second: Sequence[Point], macro: bool) -> tupl
     other = {(point.metric, point.item): point for point in second}
     both = [(point, other[point.metric, point.item]) for point in first if (point.metric, point.item) in other]
     points = [Point(a.metric, a.item, a.cluster, a.value - b.value, a.category) for a, b in both]
-    found = _mean_and_error(points, macro)
+    found = _t_interval(points, macro)
     if not found.standard_error > 1e-12:
         p = 1.0 if found.mean == 0 else 2.0 ** (1 - found.clusters)
         return Interval(found.mean, np.nan, np.nan, np.nan, found.n, found.clusters), p

@@ -5,6 +5,8 @@ Intervals are clustered: rows that share a prompt are not independent. Letters: 
 
 from __future__ import annotations
 
+import math
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +17,8 @@ from scipy import special
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
+Strata = Sequence[tuple[Any, ...]]
+"""(N,) keys, each from the widest to the narrowest."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +34,14 @@ class Interval:
 
 
 def cluster_interval(
-    values: Sequence[float] | Floats, clusters: Sequence[Any], strata: Sequence[Any] | None = None
+    values: Sequence[float] | Floats, clusters: Sequence[Any], strata: Strata | None = None
 ) -> Interval:
     """95 % interval of the mean of ``values`` (N,), each in [0, 1] (0, 0.5 and 1 for a judge's verdicts).
 
     The standard error is the cluster-robust sandwich. The limits are Wilson's at the effective sample size
     p (1 - p) / se^2, at most N, or G when nothing varies (all correct), so that the interval never has zero width
-    (after Korn and Graubard 1998, with Student's t at G - 1 degrees of freedom). With ``strata`` (N,), keys, the mean
-    is the plain mean of the strata's means, whatever their sizes.
+    (after Korn and Graubard 1998, with Student's t at G - 1 degrees of freedom). With ``strata`` the mean is that over
+    the widest of them of the means in them, whatever their sizes.
     Raises ``ValueError`` for no rows, a value outside [0, 1], or lengths that differ.
     """
     data = _column(values)
@@ -57,13 +61,15 @@ def proportion_interval(mean: float, error: float, clusters: int, n: int) -> Int
     return Interval(mean, error, min(low, mean), max(high, mean), n, clusters)
 
 
-def mean_interval(values: Sequence[float] | Floats, clusters: Sequence[Any] | None = None) -> Interval:
+def mean_interval(
+    values: Sequence[float] | Floats, clusters: Sequence[Any] | None = None, strata: Strata | None = None
+) -> Interval:
     """Student's 95 % t interval of the mean of real ``values`` (N,); without ``clusters`` every value is its own.
 
     A single cluster says nothing about spread: error and limits are NaN. Raises ``ValueError`` for no rows.
     """
     data = _column(values)
-    mean, error, groups = _sandwich(data, range(len(data)) if clusters is None else clusters)
+    mean, error, groups = _sandwich(data, range(len(data)) if clusters is None else clusters, strata)
     error = error if groups > 1 else float("nan")
     half = float(special.stdtrit(groups - 1, 0.975)) * error
     return Interval(mean, error, mean - half, mean + half, len(data), groups)
@@ -143,18 +149,31 @@ def rank_correlation(first: Floats, second: Floats) -> float:
     return float(stats.kendalltau(first, second, method=method).statistic)
 
 
-def _sandwich(data: Floats, clusters: Sequence[Any], strata: Sequence[Any] | None = None) -> tuple[float, float, int]:
+def _sandwich(data: Floats, clusters: Sequence[Any], strata: Strata | None = None) -> tuple[float, float, int]:
     """Mean, cluster-robust standard error with the G / (G - 1) correction (0 for one cluster), and G.
 
     A row adds its distance from its own stratum's mean: the difference between strata is no error.
     """
-    stratum, count = _index([0] * len(data) if strata is None else strata)
-    sizes = np.bincount(stratum)
-    means = np.bincount(stratum, weights=data) / sizes
+    keys = [()] * len(data) if strata is None else strata
+    stratum, _ = _index(keys)
+    means = np.bincount(stratum, weights=data) / np.bincount(stratum)
+    weights = _shares(keys)
     index, groups = _index(clusters)
-    sums = np.bincount(index, weights=(data - means[stratum]) / sizes[stratum] / count)
+    sums = np.bincount(index, weights=weights * (data - means[stratum]))
     variance = float(sums @ sums) * groups / (groups - 1) if groups > 1 else 0.0
-    return float(means.mean()), float(np.sqrt(variance)), groups
+    mean = data.mean() if strata is None else weights @ data
+    return float(mean), float(np.sqrt(variance)), groups
+
+
+def _shares(strata: Strata) -> Floats:
+    """(N,) weights that sum to 1: each stratum shares its own evenly among those in it."""
+    within: dict[tuple[Any, ...], set[tuple[Any, ...]]] = defaultdict(set)
+    for key in set(strata):
+        for level in range(len(key)):
+            within[key[:level]].add(key[: level + 1])
+    rows = Counter(strata)
+    share = {key: math.prod(1 / len(within[key[:level]]) for level in range(len(key))) / rows[key] for key in rows}
+    return np.array([share[key] for key in strata])
 
 
 def _index(keys: Sequence[Any]) -> tuple[Indices, int]:

@@ -67,7 +67,8 @@ def sums(frames: Sequence[pd.DataFrame], column: str = "right") -> dict[str, dic
         values = [float(rows.groupby("side")[column].mean().sum()) for rows in of_suite]
         sides = of_suite[0]["side"].nunique()
         first = of_suite[0]
-        interval = cluster_interval(first[column].tolist(), first["cluster"].tolist(), strata=first["side"].tolist())
+        strata = [(side,) for side in first["side"]]
+        interval = cluster_interval(first[column].tolist(), first["cluster"].tolist(), strata)
         low, high = sides * interval.low, sides * interval.high
         if len(values) > 1:
             over_seeds = mean_interval(values)

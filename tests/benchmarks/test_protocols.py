@@ -146,7 +146,9 @@ def test_the_interval_of_a_proportion_is_that_of_every_suite(macro):
     rng = np.random.default_rng(0)
     right, clusters, kinds = rng.integers(0, 2, 60), rng.integers(0, 20, 60), rng.integers(0, 3, 60)
     points = [Point("m", str(n), str(clusters[n]), float(right[n]), (str(kinds[n]),)) for n in range(60)]
-    expected = cluster_interval(right.astype(float), clusters.tolist(), kinds.tolist() if macro else None)
+    expected = cluster_interval(
+        right.astype(float), clusters.tolist(), [(kind,) for kind in kinds.tolist()] if macro else None
+    )
     found = estimate(points, macro)
     assert (found.mean, found.low, found.high) == pytest.approx((expected.mean, expected.low, expected.high))
 
