@@ -186,8 +186,9 @@ def _text_for(name: str) -> str:
 
 def _run(name: str, config: Any, command: Sequence[str]) -> float | None:
     """One job; a training's value for a sweeper that searches is its best validation loss."""
+    in_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
     if name == "train":
-        if HydraConfig.get().mode != RunMode.MULTIRUN:
+        if not in_sweep:
             check_unfinished(config)
         check_devices(config)
     if name in ON_DEVICES and needs_own_process(config.trainer.devices if name == "train" else config.devices):
@@ -196,7 +197,8 @@ def _run(name: str, config: Any, command: Sequence[str]) -> float | None:
     if name in ("app", "serve") and find_spec("fastapi") is None:
         raise ValueError(f"{name}: its packages are not installed; pip install 'crm-leaderboard[{name}]'")
     benchmarks = name == "evaluate" and config.benchmarks
-    outcome = resolve_name(BENCHMARKS if benchmarks else settings.ENTRY_POINTS[name][1])(config)
+    more = {"show": False} if name == "evaluate" and in_sweep and not benchmarks else {}  # the sweep's table has it
+    outcome = resolve_name(BENCHMARKS if benchmarks else settings.ENTRY_POINTS[name][1])(config, **more)
     if name == "leaderboard" and outcome.unanswered and config.judge.name != "traits":
         raise ValueError(f"bank: {outcome.explain_unread()}; the same command asks for what is missing")
     return float(outcome.validation_loss) if name == "train" else None

@@ -54,10 +54,13 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     title = config.data.title() + ("" if config.criteria == "own" else f" (criteria={config.criteria})")
     log.info("data %s: %s", title, ", ".join(f"{key} {value}" for key, value in splits.counts.items()))
     names = config.suite.names or suite_names(list(splits.suites), config.suite.noises)
-    for name in names:
+    for name in names:  # before a model is loaded
         parse_suite(name, list(splits.suites))
     opened = open_judge(config, blind=config.criteria == "none")
-    suites = comparisons_of(names, splits, config)
+    suites: dict[str, list[Comparison]] = {}
+    for name, (rows, counts) in fixed_suites(names, splits, criteria_mode=config.criteria).items():
+        log.info("suite %s: %s", name, ", ".join(f"{key} {value}" for key, value in counts.items()))
+        suites[name] = rows
     readings = read_suites(opened, suites, config, processes)
     results = summarise(readings.predictions, opened.seeds, f"{opened.name} on {title}", commit())
     if processes.first:
@@ -76,6 +79,7 @@ def attack(config: EvaluateConfig, opened: OpenedJudge, suites: Suites, processe
         return
     line = caption(len(rows[CLEAN]), [SEED], f"{opened.name} on {config.data.title()}", commit())
     write_table(config.run_dir, "robustness", effects, line)
+    log.info("attacks: %s", Path(config.run_dir) / "robustness.md")
     if show:
         print_table(effects, f"What attacks do beyond as much neutral text ({config.run_dir})")
     if config.judge.name == "crm" and Path(str(config.checkpoint)).expanduser().is_dir():
@@ -131,15 +135,6 @@ def _check_recorded(config: EvaluateConfig) -> None:
         )
     if config.data.name == "simulation" and record.get("name") != "simulation":
         log.warning("data=simulation: simulated votes, not yours; to evaluate on your own: data=<file or folder>")
-
-
-def comparisons_of(names: Sequence[str], splits: Splits, config: EvaluateConfig) -> dict[str, list[Comparison]]:
-    """The fixed comparisons of every suite, rendered as configured."""
-    suites = {}
-    for name, (rows, counts) in fixed_suites(names, splits, criteria_mode=config.criteria).items():
-        log.info("suite %s: %s", name, ", ".join(f"{key} {value}" for key, value in counts.items()))
-        suites[name] = rows
-    return suites
 
 
 def write_reports(
