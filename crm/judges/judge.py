@@ -57,65 +57,63 @@ class Judge(Protocol):
         ...
 
 
-class _Control(ABC):
-    """Reads every comparison by itself."""
+class TextJudge(ABC):
+    """Scores each response by its text, so that both orders of a pair have the same scores."""
 
-    left_out = "unanswered"
+    left_out, pointwise = "unanswered", True
+
+    @abstractmethod
+    def score(self, criteria: Sequence[str], response: Sequence[Message]) -> float | str:
+        """Of one response, in log-odds; or a word for why there is no number."""
 
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
         """One portion with every comparison."""
-        yield [self.reading(row, order) for row, order in comparisons]
+        yield [self._reading(row, order) for row, order in comparisons]
 
-    @abstractmethod
-    def reading(self, row: Comparison, order: Order) -> Reading:
-        """Of one comparison."""
-
-
-@dataclass(frozen=True)
-class LengthJudge(_Control):
-    """The longer response wins: the logit is the logarithm of the ratio of words (each plus one)."""
-
-    pointwise, digest = True, "length-words-2"
-
-    def reading(self, row: Comparison, order: Order) -> Reading:
-        """A score is the logarithm of one more than the words."""
-        a, b = (math.log(1 + words(turns)) for turns in (row.response_a, row.response_b))
+    def _reading(self, row: Comparison, order: Order) -> Reading:
+        a, b = (self.score(row.criteria, turns) for turns in (row.response_a, row.response_b))
+        if isinstance(a, str) or isinstance(b, str):
+            return Reading(row, order, None, failure=a if isinstance(a, str) else str(b))
         return Reading(row, order, a - b, a, b)
 
 
-@dataclass(frozen=True)
-class CoinJudge(_Control):
+class LengthJudge(TextJudge):
+    """The longer response wins: the logit is the logarithm of the ratio of words (each plus one)."""
+
+    digest = "length-words-2"
+
+    def score(self, criteria: Sequence[str], response: Sequence[Message]) -> float | str:
+        """The logarithm of one more than the words."""
+        return math.log(1 + words(response))
+
+
+class OracleJudge(TextJudge):
+    """The upper bound in the simulation, whose votes are noisy; other criteria and texts have no verdict."""
+
+    digest = f"oracle-{RATIONALITY}"
+
+    def score(self, criteria: Sequence[str], response: Sequence[Message]) -> float | str:
+        """The utility of a response."""
+        return true_utility(criteria, response)
+
+
+class CoinJudge:
     """A fair coin for each comparison, the same in both orders; it depends on ``seed`` and the id alone."""
 
-    seed: int
+    left_out = "unanswered"
 
-    @property
-    def digest(self) -> str:
-        """Of the seed."""
-        return f"coin-{self.seed}"
+    def __init__(self, seed: int) -> None:
+        self.seed, self.digest = seed, f"coin-{seed}"
 
-    def reading(self, row: Comparison, order: Order) -> Reading:
+    def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
         """A logit is 1 or -1."""
-        return Reading(row, order, generator(self.seed, 0, row.id, "coin").choice((1.0, -1.0)))
+        flips = (generator(self.seed, 0, row.id, "coin").choice((1.0, -1.0)) for row, _ in comparisons)
+        yield [Reading(row, order, logit) for (row, order), logit in zip(comparisons, flips, strict=True)]
 
 
 def words(turns: Sequence[Message]) -> int:
     """Words of a response, as `count_words` counts them."""
     return sum(count_words(turn.content) for turn in turns)
-
-
-@dataclass(frozen=True)
-class OracleJudge(_Control):
-    """The upper bound in the simulation, whose votes are noisy; other criteria and texts have no verdict."""
-
-    pointwise, digest = True, f"oracle-{RATIONALITY}"
-
-    def reading(self, row: Comparison, order: Order) -> Reading:
-        """A score is the utility of a response in nats."""
-        a, b = (true_utility(row.criteria, turns) for turns in (row.response_a, row.response_b))
-        if isinstance(a, str) or isinstance(b, str):
-            return Reading(row, order, None, failure=a if isinstance(a, str) else str(b))
-        return Reading(row, order, a - b, a, b)
 
 
 def true_utility(criteria: Sequence[str], response: Sequence[Message]) -> float | str:

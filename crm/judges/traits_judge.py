@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 
 from crm.criteria.counting import MEASURES, Text
-from crm.judges.judge import Asked, Reading
+from crm.judges.judge import TextJudge
 from crm.judges.reader import SentenceReader, bundled_reader
 from crm.schema import Message
 
@@ -15,32 +15,18 @@ CLEAR = 1.1
 """Log-odds for a clear difference in a criterion that counts once, 75 %: by convention, as no votes were fitted."""
 
 
-class TraitsJudge:
+class TraitsJudge(TextJudge):
     """Scores a response by what can be counted in it, in log-odds; it reads no prompt.
 
     A comparison fails as ``not_understood`` where nothing of its criteria is, as ``not_counted`` where nothing that is
     understood can be counted, and as ``too_short`` where a response is too short to say.
     """
 
-    left_out, pointwise = "unanswered", True
-
     def __init__(self, reader: SentenceReader | None = None) -> None:
         self.reader = reader or bundled_reader()
         self.digest = f"traits-{self.reader.digest}"
         self._weights = cache(self._read)
         self._counted = lru_cache(65536)(counted)
-
-    def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
-        """One portion with every comparison."""
-        readings = []
-        for row, order in comparisons:
-            first, second = (self.score(row.criteria, turns) for turns in (row.response_a, row.response_b))
-            if isinstance(first, str) or isinstance(second, str):
-                failure = first if isinstance(first, str) else str(second)
-                readings.append(Reading(row, order, None, failure=failure))
-            else:
-                readings.append(Reading(row, order, first - second, first, second))
-        yield readings
 
     def score(self, criteria: Sequence[str], response: Sequence[Message]) -> float | str:
         """What a response is worth in log-odds, or a word for why there is no number."""
