@@ -85,7 +85,7 @@ def test_nothing_understood_is_an_error_that_proposes(words: OwnWords) -> None:
         ),
     ],
 )
-def test_what_buyers_ask_is_said_to_be_elsewhere(words: OwnWords, line: str, why: str) -> None:
+def test_what_buyers_ask_has_its_place_named(words: OwnWords, line: str, why: str) -> None:
     (each,) = words.understood([line])
     assert each.criterion is None and each.why.startswith(why) and each.nearest == ()
     assert words.weights([line, "short answers"]) == {"Length": -1.0}
