@@ -20,7 +20,11 @@ from crm.web import Body
 MAX_LINES = 20
 """Criteria and dislikes together."""
 MAX_CHARACTERS = 500
-EXAMPLE: dict[str, Any] = {"criteria": ["Prefers concise answers"], "dislikes": ["bullet points"], "weights": [2.0, 1.0]}
+EXAMPLE: dict[str, Any] = {
+    "criteria": ["Prefers concise answers"],
+    "dislikes": ["bullet points"],
+    "weights": [2.0, 1.0],
+}
 """In ``/openapi.json``."""
 
 

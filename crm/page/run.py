@@ -19,7 +19,7 @@ from crm.page.config import AppConfig
 from crm.page.facts import Facts, facts_of
 from crm.page.picks import Picking
 from crm.page.ranker import Ranker
-from crm.page.scorers import IndexScorer, OracleScorer, WordsScorer
+from crm.page.scorers import IndexScorer, WordsScorer
 from crm.picking.criteria import SIMULATED as SIMULATED_POOL
 from crm.picking.criteria import PoolEntry, read_pool
 from crm.prepare.fetch import published as fetched
@@ -33,18 +33,13 @@ MAX_VOTES = 4 * 1024 * 1024
 GRACE_S = 3
 """Seconds that requests have to end when the server is stopped."""
 SIMULATED = "These models, questions and answers are simulated: the names stand for no real model."
-ORACLE = (
-    "The judge is the simulation's own truth: it knows what each answer was written to be, and no model was trained."
-)
 
 
 def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
-    """The bank and its scores, of a late head's index or of the oracle; and the judge's name.
+    """The bank and its scores, counted or of a late head's index; and the judge's name.
 
     Raises ``ValueError`` for a judge that has to read every response anew for other criteria, and as their makers do.
     """
-    if config.judge.name == "oracle":
-        return Ranker(OracleScorer(open_bank(config.bank))), "oracle"
     if config.judge.name == "traits":
         from crm.judges.reader import bundled_reader
         from crm.leaderboard.matrix import open_matrix
@@ -55,7 +50,7 @@ def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
         return Ranker(WordsScorer(OwnWords(bundled_reader(), matrix))), "counting what your words ask for"
     if config.judge.name != "crm":
         raise _not_arithmetic(f"judge={config.judge.name}", "this judge")
-    from crm.judges.crm_judge import CrmJudge  # torch comes with it: the oracle is up seconds earlier without
+    from crm.judges.crm_judge import CrmJudge  # torch comes with it: counting is up seconds earlier
     from crm.judges.open import check_judge, open_judge
     from crm.judges.reader import bundled_reader
     from crm.leaderboard.index import index_bank
@@ -90,14 +85,13 @@ def _not_arithmetic(setting: str, why: str) -> ValueError:
     command = shlex.join(["python", "leaderboard.py", setting, 'criteria=["Prefers concise answers"]'])
     return ValueError(
         f"{setting}: {why} reads all responses again for each person, and the page serves only rankings that are "
-        "arithmetic (judge=traits, head=late, or judge=oracle); rank for one person with your settings of bank and: "
+        "arithmetic (judge=traits or head=late); rank for one person with your settings of bank and: "
         f"{command}"
     )
 
 
 def make_app(ranker: Ranker, judge: str, config: AppConfig) -> ASGIApp:
     """The whole application: API, page, and the limits before both."""
-    simulated = config.bank.name == "simulated"
     published = published_ranking(config.bank, ranker.bank.authors)
     facts = facts_of(config.facts, config.bank)
     for name, display in published.display.items() if published else ():
@@ -108,7 +102,7 @@ def make_app(ranker: Ranker, judge: str, config: AppConfig) -> ASGIApp:
         facts=facts,
         published=published,
         licence=fetched(config.bank.name).licence if config.bank.name in FOLDERS else "",
-        simulated=" ".join([SIMULATED] * simulated + [ORACLE] * (config.judge.name == "oracle")),
+        simulated=SIMULATED if config.bank.name == "simulated" else "",
     )
     model = Path(str(config.checkpoint))
     cards = [path / "README.md" for path in (model / "model", model) if (path / "crm.json").is_file()]

@@ -1,4 +1,4 @@
-"""Scorers of a bank that are arithmetic: its criteria matrix, an index of a late head, or the simulation's own truth.
+"""Scorers of a bank that are arithmetic: its criteria matrix, or an index of a late head.
 
 ``sees`` says what of a response counts, ``win_rate`` what the percent is; ``examples`` are lines to start from.
 Letters: N criteria, Q queries, M models, T texts.
@@ -13,21 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crm.criteria.counting import MEASURES, Text
-from crm.data.simulation.arena import RATIONALITY
-from crm.data.simulation.lexicon import HELD_OUT_AXES, TRAIN_AXES, levels_of, nearest_wording, pole_of
 from crm.judges.traits_judge import CLEAR
 from crm.leaderboard.bank.bank import Bank
-from crm.leaderboard.outcomes import BankNumbers, Outcomes
+from crm.leaderboard.outcomes import Outcomes
 from crm.schema import short
 
-if TYPE_CHECKING:  # torch takes seconds to import, and the oracle does without it
+if TYPE_CHECKING:  # torch takes seconds to import, and counting does without it
     from crm.leaderboard.index import IndexedBank, Scores
     from crm.leaderboard.own_words import CriteriaReader, OwnWords, Understood
     from crm.model.late_reading import Conversation
-
-AXES = (*TRAIN_AXES, *HELD_OUT_AXES)
-UNKNOWN = np.full(len(AXES), np.nan, dtype=np.float32)
-
 
 TAUGHT = (
     "Prefers concise answers",
@@ -148,78 +142,6 @@ class IndexScorer:
         return _advice(self.understood(lines), self.examples)
 
 
-class OracleScorer:
-    """The true utility of every response, in nats, under the wordings of the simulation.
-
-    Over all tastes of the simulation, which come in pairs of opposites, every model wins half: there is no ranking
-    without criteria. Raises ``ValueError`` for a bank with texts that the simulation did not write.
-    """
-
-    sees = "The judge is the simulation's own truth, and knows the simulation's sentences only."
-    win_rate = "the true mean chance that you prefer the model’s answer"
-    examples = TAUGHT
-
-    def __init__(self, bank: Bank) -> None:
-        self.bank, self._numbers = bank, BankNumbers(bank)
-        texts = [[bank.responses[author][query.id] for author in bank.authors] for query in bank.queries]
-        self._levels = np.array([[_levels(text) for text in row] for row in texts])
-        if np.isnan(self._levels).any():
-            raise ValueError(
-                f"judge=oracle: bank {bank.name!r} has responses that the simulation did not write; use "
-                "bank=simulated, or give a late head with checkpoint=<run>/model"
-            )
-
-    def scores(self, criteria: Sequence[str]) -> Scores:
-        """(N, Q, M) float32, each criterion alone; NaN for one that is not understood."""
-        tastes = np.stack([_taste(line) for line in criteria])
-        return np.ascontiguousarray(np.moveaxis(self._levels @ tastes.T, -1, 0))
-
-    def outcomes(self, criteria: Sequence[str], weights: Sequence[float], part: Bank) -> Outcomes:
-        """Of ``part`` under the weighted sum of what is understood; unread throughout where nothing is."""
-        return self._numbers.outcomes(self._levels @ _sum(criteria, weights), part)
-
-    def score_texts(self, criteria: Sequence[str], texts: Sequence[Conversation]) -> Scores:
-        """(N, T) of other texts; NaN for what the simulation did not write."""
-        levels = np.stack([_levels("\n".join(turn.content for turn in response)) for _, response in texts])
-        return np.stack([_taste(line) for line in criteria]) @ levels.T
-
-    def understood(self, lines: Sequence[str], weights: Sequence[float] = ()) -> list[Understood]:
-        """Nothing more than `not_understood` says."""
-        return []
-
-    def not_understood(self, lines: Sequence[str]) -> tuple[str, ...]:
-        """Lines that are no wording of the simulation, with or without a leading "Prefers"."""
-        return tuple(line for line in lines if np.isnan(_taste(line)).any())
-
-    def advice(self, lines: Sequence[str]) -> str:
-        """A sentence to try: the known one that is most like the first of ``lines``."""
-        if not lines:
-            return f"Add something that you like, such as “{self.examples[0]}”: over all tastes, no model is ahead."
-        near = nearest_wording(lines[0])
-        return f"{short(lines[0])} is not understood: this judge knows the simulation's sentences only. Try “{near}”."
-
-
-def _levels(text: str) -> Scores:
-    """(D,) levels of a response, from -1 to 1; NaN for a text that the simulation did not write."""
-    levels = levels_of(text)
-    return UNKNOWN if levels is None else np.array([dict(levels)[axis] for axis in AXES], dtype=np.float32)
-
-
-def _taste(line: str) -> Scores:
-    """(D,) nats for each level; NaN for a line that is not understood."""
-    pole = pole_of(line) or pole_of(f"Prefers {line}")
-    if pole is None:
-        return UNKNOWN
-    return np.array([RATIONALITY * pole[1] * (axis == pole[0]) for axis in AXES], dtype=np.float32)
-
-
-def _sum(criteria: Sequence[str], weights: Sequence[float]) -> Scores:
-    """(D,) of all that is understood; NaN where nothing is."""
-    tastes = [weight * _taste(line) for line, weight in zip(criteria, weights, strict=True)]
-    known = [taste for taste in tastes if not np.isnan(taste).any()]
-    return np.sum(known, axis=0, dtype=np.float32) if known else UNKNOWN
-
-
 def _advice(read: Sequence[Understood], examples: Sequence[str]) -> str:
     """Why the first clause that does not count does not, and what to type instead."""
     lost = [each for each in read if each.why]
@@ -229,4 +151,4 @@ def _advice(read: Sequence[Understood], examples: Sequence[str]) -> str:
     return f"{short(lost[0].clause)}: {lost[0].why}." + (f" Did you mean {near}?" if near else "")
 
 
-Scorer = WordsScorer | IndexScorer | OracleScorer
+Scorer = WordsScorer | IndexScorer

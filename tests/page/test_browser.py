@@ -15,10 +15,7 @@ from playwright.sync_api import expect
 
 from crm.criteria.pool import Criterion
 from crm.leaderboard.bank.bank import Bank, BankQuery
-from crm.leaderboard.bank.opening import simulate_bank
 from crm.page.profile import Profile
-from crm.page.ranker import Ranker
-from crm.page.scorers import OracleScorer
 from crm.schema import Message
 from tests.page.conftest import add, complete, names, opened, serve_ranker
 from tests.page.counting import counting_ranker
@@ -215,23 +212,6 @@ def test_nothing_moves_while_the_page_loads(browser: Any, address: str, width: i
             complete(page)
             page.wait_for_load_state("networkidle")
             assert page.evaluate("window.moved") < 0.02, "a good page has less than 0.1"
-
-
-def test_the_oracle_starts_from_an_example(browser: Any, tmp_path: Path) -> None:
-    ranker = Ranker(OracleScorer(simulate_bank(seed=1, queries_per_topic=4).bank))
-    with serve_ranker(ranker, tmp_path, "judge=oracle") as address, opened(browser, address) as page:
-        expect(page.locator("#notice")).to_contain_text("The judge is the simulation's own truth")
-        headline(page, re.compile("in this example$"))
-        expect(page.locator(".chip")).to_have_text(re.compile("Prefers concise answers.*an example"))
-        first = names(page)
-        add(page, DETAILED)
-        headline(page, re.compile("for you$|^Not enough signal"))
-        expect(page.locator(".chip")).to_have_count(1)
-        assert names(page)[0] in first[-3:]
-        page.get_by_role("button", name=f"Take away: {DETAILED}").click()
-        headline(page, "No ranking")
-        add(page, "tell me about cats")
-        expect(page.locator("#because")).to_contain_text("'tell me about cats' is not understood")
 
 
 FACTS = {"maple-nano": {"usd_out": 0.4, "open_weights": True}, "elm-turbo": {"usd_out": 9.0}}

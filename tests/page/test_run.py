@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from fastapi.testclient import TestClient
 
 from crm.config import compose
 from crm.page import run
@@ -16,6 +17,17 @@ def refused(*words: str, folder: Path) -> str:
     with pytest.raises(ValueError) as error:
         run.make_ranker(compose("app", list(words), folder))
     return str(error.value)
+
+
+def test_without_files_the_models_are_simulated_and_the_page_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = compose("app", ["judge=traits", "bank.queries_per_topic=2", "progress=false"], tmp_path)
+    client = TestClient(run.make_app(*run.make_ranker(config), config), base_url="http://localhost")
+    assert "models, questions and answers are simulated" in client.get("/api/v1/bank").json()["simulated"]
+    rows = client.post("/api/v1/rank", json={"criteria": ["short answers"]}).json()["leaderboard"]
+    assert rows[0]["model"] == "maple-nano" and len(rows) == 13
 
 
 def test_other_judges_are_sent_to_the_leaderboard(tmp_path: Path) -> None:
@@ -77,5 +89,5 @@ def test_the_image_says_what_to_mount_where_nothing_can_be_fetched(tmp_path: Pat
 
 @pytest.mark.slow
 def test_the_image_takes_settings(tmp_path: Path) -> None:
-    (app,), _ = started(tmp_path, "judge=oracle", "bank=simulated")
-    assert app == "crm-app host=0.0.0.0 predictions=. hydra.run.dir=run judge=oracle bank=simulated"
+    (app,), _ = started(tmp_path, "judge=traits", "bank=simulated")
+    assert app == "crm-app host=0.0.0.0 predictions=. hydra.run.dir=run judge=traits bank=simulated"
