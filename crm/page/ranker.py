@@ -112,7 +112,7 @@ class Ranker:
         board = Leaderboard(outcomes) if outcomes.readable.any() else None
         nothing = len(lost) == len(lines)
         read = self.scorer.understood(*profile.signed) if lines else ()
-        advice = self.scorer.advice(lines) if nothing else ""
+        advice = _advice(read, self.scorer.examples) if nothing else ""
         shares = self._shares(profile, board)
         return Ranking(part, outcomes, board, tuple(read), lost, advice, shares, self._flaws_in(part, lines))
 
@@ -167,6 +167,15 @@ def why_invalid(ranking: Ranking) -> str:
         share = f"{ranking.failed:,} of {comparisons:,} comparisons"
         return f"The judge could not read {share}, so that a ranking would rest on what is left by chance."
     return ranking.advice
+
+
+def _advice(read: Sequence[Understood], examples: Sequence[str]) -> str:
+    """Why the first clause that does not count does not, and what to type instead."""
+    lost = [each for each in read if each.why]
+    if not lost:
+        return f"Say what you care about in an answer, such as “{examples[0]}”."
+    near = " or ".join(f"“{meaning}”" for meaning in lost[0].nearest[:3])
+    return f"{short(lost[0].clause)}: {lost[0].why}." + (f" Did you mean {near}?" if near else "")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from crm.criteria.counting import MEASURES, Text
 from crm.judges.traits_judge import CLEAR
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.outcomes import Outcomes
-from crm.schema import short
 
 if TYPE_CHECKING:  # torch takes seconds to import, and counting does without it
     from crm.leaderboard.index import IndexedBank, Scores
@@ -87,10 +86,6 @@ class WordsScorer:
         """Lines of which nothing counts."""
         return tuple(line for line in lines if not self.words.weights([line]))
 
-    def advice(self, lines: Sequence[str]) -> str:
-        """Why nothing of ``lines`` counts."""
-        return _advice(self.understood(lines), self.examples)
-
 
 class IndexScorer:
     """A late head's index of a bank.
@@ -136,19 +131,6 @@ class IndexScorer:
         """Lines of which a clause is not understood."""
         lost = {each.line for each in self.reading.understood(lines) if each.why}
         return tuple(line for line in lines if line in lost)
-
-    def advice(self, lines: Sequence[str]) -> str:
-        """What to type instead; without lines something, as what most people prefer was not taught."""
-        return _advice(self.understood(lines), self.examples)
-
-
-def _advice(read: Sequence[Understood], examples: Sequence[str]) -> str:
-    """Why the first clause that does not count does not, and what to type instead."""
-    lost = [each for each in read if each.why]
-    if not lost:
-        return f"Say what you care about in an answer, such as “{examples[0]}”."
-    near = " or ".join(f"“{meaning}”" for meaning in lost[0].nearest[:3])
-    return f"{short(lost[0].clause)}: {lost[0].why}." + (f" Did you mean {near}?" if near else "")
 
 
 Scorer = WordsScorer | IndexScorer

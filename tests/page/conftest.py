@@ -65,9 +65,6 @@ class WordScorer:
     def not_understood(self, lines: Sequence[str]) -> tuple[str, ...]:
         return ()
 
-    def advice(self, lines: Sequence[str]) -> str:
-        return ""
-
 
 def _words(text: str, criteria: Sequence[str]) -> float:
     sign = -1 if any("concise" in line for line in criteria) else 1

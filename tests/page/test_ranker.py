@@ -70,7 +70,7 @@ def test_more_than_a_fifth_without_a_verdict_is_not_valid(make_ranker: Any, unre
     bank = small_bank(30)
     for number in range(unread):
         bank.responses["wordy"][f"q{number}"] = "huge"  # type: ignore[index]
-    found = make_ranker(bank).rank(Profile())
+    found = make_ranker(bank).rank(LONG)
     assert found.failed == unread and ("could not read 20 of 90 comparisons" in why_invalid(found)) is invalid
 
 
