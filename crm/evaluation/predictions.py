@@ -14,7 +14,7 @@ from rich.progress import Progress
 
 from crm.io.files import replace_file
 from crm.io.processes import ALONE, Processes
-from crm.judges.judge import Asked, Judge, Reading
+from crm.judges.judge import Asked, Judge
 from crm.schema import Comparison, Prediction, to_json
 
 Key = tuple[str, str]
@@ -66,7 +66,13 @@ def predict(
     ):
         task = bar.add_task(f"{suite:>12}", total=len(share))
         for readings in judge.read(share):
-            file.write("".join(to_json(_prediction(row, suite, digest)) + "\n" for row in readings))
+            for found in readings:
+                of = found.comparison
+                row = Prediction(
+                    of.id, found.order, found.preference_logit, of.label, of.cluster, suite, digest,
+                    found.score_a, found.score_b, found.failure, found.tokens,
+                )  # fmt: skip
+                file.write(to_json(row) + "\n")
             file.flush()
             bar.advance(task, len(readings))
     processes.wait()
@@ -91,14 +97,6 @@ def merge_parts(path: Path) -> set[Key]:
     for part in parts:
         part.unlink()
     return set(rows)
-
-
-def _prediction(reading: Reading, suite: str, digest: str) -> Prediction:
-    found, of = reading, reading.comparison
-    return Prediction(
-        of.id, found.order, found.preference_logit, of.label, of.cluster, suite, digest,
-        found.score_a, found.score_b, found.failure, found.tokens,
-    )  # fmt: skip
 
 
 @dataclass(frozen=True)

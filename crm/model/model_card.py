@@ -52,16 +52,10 @@ def write_card(folder: Path, head: str, facts: Mapping[str, Any], digest: str = 
 
 def write_section(folder: Path, title: str, text: str) -> None:
     """Put a section before the licence, in place of an earlier one. Raises ``ValueError`` for a foreign card."""
-    before, licence, after = re.sub(_section(title), "", _card(folder), flags=re.DOTALL).rpartition("\n## Licence\n")
-    if not licence:
-        raise ValueError(f"{folder / CARD}: missing, or not a card that was exported here; export the model again")
-    replace_file(folder / CARD, f"{before.rstrip()}\n\n## {title}\n\n{text.strip()}\n{licence}{after}")
-
-
-def _section(title: str) -> str:
-    return rf"\n## {re.escape(title)}\n(.*?)(?=\n## |\Z)"
-
-
-def _card(folder: Path) -> str:
     path = folder / CARD
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
+    card = path.read_text(encoding="utf-8") if path.is_file() else ""
+    others = re.sub(rf"\n## {re.escape(title)}\n(.*?)(?=\n## |\Z)", "", card, flags=re.DOTALL)
+    before, licence, after = others.rpartition("\n## Licence\n")
+    if not licence:
+        raise ValueError(f"{path}: missing, or not a card that was exported here; export the model again")
+    replace_file(path, f"{before.rstrip()}\n\n## {title}\n\n{text.strip()}\n{licence}{after}")

@@ -30,7 +30,7 @@ from crm.data.simulation.arena import simulate
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.io.intake import MAX_SHOWN, Intake
-from crm.prepare.config import AnnotatorConfig, PrepareConfig, TopicsConfig
+from crm.prepare.config import PrepareConfig, TopicsConfig
 from crm.prepare.fetch import fetch
 from crm.prepare.leakage import Leak, check_sets, find_leaks, queries_of, reference_folders
 from crm.prepare.split import SUITES, Placed, place
@@ -67,7 +67,9 @@ def run_prepare(config: PrepareConfig) -> Path:
     _write_rejected(out / LOCAL / "rejected.csv", reading)
     ties = sum(row.winner == "tie" for row in rows)
     log_counts("read", (reading.all_counts() if reading.read else {}) | {"preferences": len(rows), "ties": ties})
-    client = _client(config.annotator, out / LOCAL / "replies.sqlite")
+    client = None
+    if config.annotator.name != "offline":
+        client = ChatClient(config.annotator, ReplyCache(out / LOCAL / "replies.sqlite"))
     if config.dry_run:
         _log_cost(rows, client, config.annotator.filter)
         return out
@@ -132,16 +134,6 @@ def _write_rejected(path: Path, reading: Intake) -> None:
     if reading.rejected > MAX_SHOWN:
         rows.append({"why": f"and {reading.rejected - MAX_SHOWN:,} more"})
     replace_file(path, csv_text(pd.DataFrame(rows, columns=["file", "line", "field", "why"])))
-
-
-def _client(annotator: AnnotatorConfig, cache: Path) -> ChatClient | None:
-    """The endpoint of the configuration with the key of the environment; ``None`` for the offline annotator.
-
-    Raises ``ValueError`` for a named variable that is not set.
-    """
-    if annotator.name == "offline":
-        return None
-    return ChatClient(annotator, ReplyCache(cache))
 
 
 def _subjective(rows: Sequence[Preference], client: ChatClient, progress: bool) -> Annotated:

@@ -30,7 +30,7 @@ from crm.judges.judge import OracleJudge
 from crm.judges.open import OpenedJudge, check_judge, open_judge
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import open_bank
-from crm.leaderboard.bank.responses import prompt_cell, response_column
+from crm.leaderboard.bank.responses import TEXT_FIELDS, filled_column, prompt_cell
 from crm.report.plots import COLOURS, GREY, MARKERS, save_figure, short_name, tidy_axes
 from crm.report.statistics import Floats, Interval, mean_interval
 from crm.report.tables import caption, number, print_table, write_table
@@ -164,7 +164,7 @@ def read_file(path: Path) -> list[Candidates]:
     """
 
     def parse(row: dict[str, Any], _line: int) -> Candidates:
-        (query, text), response = prompt_cell(row), response_column(row)
+        (query, text), response = prompt_cell(row), filled_column(row, TEXT_FIELDS)
         criteria = criteria_cell(row.get("criteria") or "", "criteria")
         gold = (validated(Gold, row.get("gold"), "gold"),)
         return Candidates(asked(text, query), (any_text(row[response], response),), criteria, gold)

@@ -58,7 +58,7 @@ def read_responses(path: Path, queries: Sequence[BankQuery]) -> dict[str, str]:
         if key is None:
             name, asked = prompt_cell(row)
             key = by_text.get(prompt_key(turn("user", any_text(asked, name))))
-        column = response_column(row)
+        column = filled_column(row, TEXT_FIELDS)
         text = any_text(row[column], column)
         if key in ids:
             thoughts, text = split_thoughts(text)
@@ -75,17 +75,12 @@ def read_responses(path: Path, queries: Sequence[BankQuery]) -> dict[str, str]:
 
 def prompt_cell(row: Row) -> tuple[str, Any]:
     """Column and content of the prompt; an ``instruction`` and its ``input`` are joined by a blank line."""
-    name = _column(row, QUERY_FIELDS)
+    name = filled_column(row, QUERY_FIELDS)
     more = row.get("input") if name == "instruction" else None
     return name, f"{row[name]}\n\n{more}" if isinstance(more, str) and more.strip() else row[name]
 
 
-def response_column(row: Row) -> str:
-    """The column that is the response."""
-    return _column(row, TEXT_FIELDS)
-
-
-def _column(row: Row, names: Sequence[str]) -> str:
+def filled_column(row: Row, names: Sequence[str]) -> str:
     """The first of ``names`` that is filled, else the first that is there. Raises `RecordError` for none."""
     there = [name for name in names if row.get(name) is not None]
     if not there:
