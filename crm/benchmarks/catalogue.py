@@ -11,10 +11,11 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from crm.benchmarks import protocols
 from crm.benchmarks.protocols import Item, Point, Scores
 from crm.data.fields import any_text, items, string_list
-from crm.data.public.plain import SUBSETS
 from crm.io import rows as formats
 from crm.rewards.scoring import answer_turns, prompt_turns
 from crm.schema import RecordError
@@ -180,57 +181,23 @@ def _hhh(row: Row, file: str) -> Item:
     return _item(name, prompt, [chosen, parts[1][2]], criteria=(rubric,), category=(str(row["source"]),))
 
 
-HUB = "hf://"
-PPE = ("MMLU-Pro", "MATH", "GPQA", "IFEval", "MBPP-Plus")
-BENCHMARKS = {
-    each.name: each
-    for each in (
-        Benchmark(
-            "reward_bench_2", "RewardBench 2", "reward_bench_2", "ODC-BY-1.0", "accuracy", _reward_bench_2,
-            protocols.reward_bench_2, macro=True, hub=(f"{HUB}allenai/reward-bench-2:test",),
-        ),
-        Benchmark(
-            "rm_bench", "RM-Bench", "rmbench", "not stated", "average", _rm_bench, protocols.rm_bench, macro=True,
-            hub=(f"{HUB}THU-KEG/RM-Bench:train",),
-        ),
-        Benchmark(
-            "rubric_bench", "RubricBench", "rubricbench", "see the repository", "accuracy", _rubric_bench,
-            protocols.pairwise, address="https://github.com/planepig/rubricbench", shown_order=True,
-        ),
-        Benchmark(
-            "judge_bench", "JudgeBench", "judgebench", "not stated", "accuracy", _judge_bench, protocols.pairwise,
-            address="https://github.com/ScalerLab/JudgeBench (e2c52c28)", shown_order=True, both_orders=True,
-        ),
-        Benchmark(
-            "ppe_preference", "PPE human preference", "ppe_preference", "CC-BY-4.0 (prompts)", "accuracy",
-            _ppe_preference, protocols.pairwise, hub=(f"{HUB}lmarena-ai/PPE-Human-Preference-V1:test",),
-            shown_order=True,
-        ),
-        Benchmark(
-            "ppe_correctness", "PPE correctness", "ppe_correctness", "CC-BY-4.0 (prompts)", "best_of_k",
-            _ppe_correctness, protocols.best_of_k, shown_order=True, macro=True,
-            hub=tuple(f"{HUB}lmarena-ai/PPE-{name}-Best-of-K:train" for name in PPE),
-        ),
-        Benchmark(
-            "personalized_rewardbench", "Personalized RewardBench", "personalized_rewardbench", "see its page",
-            "accuracy", _personalized_rewardbench, protocols.pairwise,
-            hub=tuple(f"{HUB}QiyaoMa/Personalized-RewardBench/{name}:test" for name in SUBSETS),
-        ),
-        Benchmark(
-            "prism", "PersonalRewardBench (PRISM)", "prism_personalized", "see its page", "accuracy",
-            _personal_reward_bench, protocols.pairwise, macro=True, hub=(f"{HUB}MichaelR207/prism_personalized_0125",),
-        ),
-        Benchmark(
-            "arena_personal", "PersonalRewardBench (Chatbot Arena)", "chatbot_arena_personalized", "see its page",
-            "accuracy", _personal_reward_bench, protocols.pairwise, macro=True,
-            hub=(f"{HUB}MichaelR207/chatbot_arena_personalized_0125",),
-        ),
-        Benchmark(
-            "hhh", "HHH with Prometheus' rubrics", "prometheus_rubric_evals/hhh*", "Apache-2.0", "accuracy", _hhh,
-            protocols.pairwise, address="https://github.com/prometheus-eval/prometheus-eval (dcfb4427)",
-        ),
+READERS = {
+    read.__name__.removeprefix("_"): read
+    for read in (
+        *(_rm_bench, _reward_bench_2, _judge_bench, _rubric_bench, _ppe_preference, _ppe_correctness),
+        *(_personalized_rewardbench, _personal_reward_bench, _hhh),
     )
-}  # fmt: skip
+}
+
+
+def _benchmark(name: str, entry: Mapping[str, Any]) -> Benchmark:
+    """What an entry of catalogue.yaml says."""
+    read, count = READERS[entry["read"]], getattr(protocols, entry["count"])
+    return Benchmark(**{**entry, "name": name, "read": read, "count": count, "hub": tuple(entry.get("hub", ()))})
+
+
+_LISTED = yaml.safe_load(Path(__file__).with_name("catalogue.yaml").read_text(encoding="utf-8"))
+BENCHMARKS = {name: _benchmark(name, entry) for name, entry in _LISTED.items()}
 
 
 def others_criteria(rows: Sequence[Item]) -> list[Item]:

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -21,7 +22,11 @@ def _by_name(names: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {name: meaning for meaning, listed in names for name in listed.split()}
 
 
-_WORDS = yaml.safe_load(Path(__file__).with_name("aliases.yaml").read_text(encoding="utf-8"))
+def _read(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+_WORDS = _read(Path(__file__).with_name("aliases.yaml"))
 SAME = _by_name(_WORDS["same"].items())
 """Names that mean exactly one of our settings."""
 ANSWERS = _by_name((each["write"], each["names"]) for each in _WORDS["answers"])
@@ -30,11 +35,8 @@ NOTES = {"optimizer.lr": "; where optimizer.name=muon (model=tiny), the matrices
 """What somebody who means a setting may not know of it."""
 SCORED = {"in": "input", "model": "checkpoint", "out": "out", "explain": "explain", "max_length": "judge.max_length"}
 """What `score.py` calls its settings on the command line: ``in`` is no name that a field can have."""
-BENCHMARKS = (
-    *("reward_bench_2", "rm_bench", "rubric_bench", "judge_bench", "ppe_preference", "ppe_correctness"),
-    *("personalized_rewardbench", "prism", "arena_personal", "hhh"),
-)
-"""Public benchmarks that ``suite=`` names; a test compares them with `crm.benchmarks.catalogue`."""
+BENCHMARKS = tuple(_read(Path(__file__).parents[1] / "benchmarks" / "catalogue.yaml"))
+"""Public benchmarks that ``suite=`` names."""
 
 
 def rewrite_aliases(words: Sequence[str], known: Collection[str], command: str) -> list[str]:

@@ -10,7 +10,6 @@ import pytest
 from crm.benchmarks.catalogue import BENCHMARKS, others_criteria, read_items
 from crm.benchmarks.protocols import Item
 from crm.benchmarks.report import published
-from crm.cli import aliases
 from tests.conftest import say
 
 PAIR = {"prompt": "Why?", "chosen": ["Because."], "rejected": ["No.", "Maybe.", "Ask."]}
@@ -76,8 +75,8 @@ def read(name: str, folder: Path) -> list[Item]:
     return read_items(BENCHMARKS[name], path)
 
 
-def test_every_benchmark_has_a_row_here_and_a_name_on_the_command_line():
-    assert set(ROWS) == set(BENCHMARKS) == set(aliases.BENCHMARKS)
+def test_every_benchmark_has_a_row_here():
+    assert set(ROWS) == set(BENCHMARKS)
     assert set(published()) <= set(BENCHMARKS)
 
 
