@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from itertools import product
-from typing import Literal
+from typing import Any, Literal
 
 from crm.data.noise import NOISES, CriteriaPool, Noised, add_noise
 from crm.data.splits import Splits
@@ -144,27 +144,17 @@ def _other(side: Side) -> Side:
     return "b" if side == "a" else "a"
 
 
-@dataclass(frozen=True, slots=True)
-class SuiteSpec:
-    """A suite's name taken apart: ``base`` picks the preferences, ``direction`` and ``noise`` what is done to them."""
-
-    name: str
-    base: str
-    direction: str
-    noise: str
-
-
 def suite_names(bases: Collection[str], noises: Sequence[str] = ("none",)) -> list[str]:
     """Every suite of these bases and noises: for ``["D"], ["none", "add"]``: D+, D-, D+_add, D-_add."""
     endings = ["" if noise == "none" else f"_{noise}" for noise in noises]
     return [f"{base}{sign}{ending}" for base in bases for ending in endings for sign in SIGNS]
 
 
-def parse_suite(name: str, bases: Collection[str]) -> SuiteSpec:
-    """Take a name apart. Raises ``ValueError`` with the nearest valid name for one that no base and noise make."""
+def parse_suite(name: str, bases: Collection[str]) -> tuple[str, str, str]:
+    """Base, direction and noise of a suite. Raises ``ValueError`` with the nearest valid name for another name."""
     for base, (sign, direction), noise in product(bases, SIGNS.items(), NOISES):
         if name == base + sign + ("" if noise == "none" else f"_{noise}"):
-            return SuiteSpec(name, base, direction, noise)
+            return base, direction, noise
     near = difflib.get_close_matches(name, suite_names(bases, NOISES), n=1, cutoff=0.0)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise ValueError(
@@ -173,34 +163,22 @@ def parse_suite(name: str, bases: Collection[str]) -> SuiteSpec:
     )
 
 
-def draw_suite(
-    name: str,
-    preferences_by_base: Mapping[str, Sequence[Preference]],
-    pool: CriteriaPool | None,
-    *,
-    seed: int = FIXED_SEED,
-    criteria_mode: str = "own",
-) -> tuple[list[Comparison], dict[str, int]]:
-    """The comparisons of one suite and the counts of `make_comparisons`. Drawn once, at epoch 0; ties are dropped."""
-    spec = parse_suite(name, list(preferences_by_base))
-    return make_comparisons(
-        preferences_by_base[spec.base],
-        direction=spec.direction,
-        noise=spec.noise,
-        pool=pool,
-        seed=seed,
-        epoch=0,
-        criteria_mode=criteria_mode,
-    )
-
-
 def fixed_suites(
     names: Sequence[str], splits: Splits, *, criteria_mode: str = "own"
 ) -> dict[str, tuple[list[Comparison], dict[str, int]]]:
-    """The comparisons of each suite, the same for every run on these data, and counts.
+    """The comparisons of each suite, the same for every run on these data, and the counts of `make_comparisons`.
 
-    Training rows are the pool of noise.
+    Drawn once, at epoch 0; ties are dropped. Training rows are the pool of noise.
     """
-    noised = any(parse_suite(name, list(splits.suites)).noise != "none" for name in names)
-    pool = CriteriaPool.from_preferences(splits.train) if noised else None
-    return {name: draw_suite(name, splits.suites, pool, criteria_mode=criteria_mode) for name in names}
+    parsed = {name: parse_suite(name, list(splits.suites)) for name in names}
+    noised = any(noise != "none" for _, _, noise in parsed.values())
+    drawn: Any = {
+        "pool": CriteriaPool.from_preferences(splits.train) if noised else None,
+        "seed": FIXED_SEED,
+        "epoch": 0,
+        "criteria_mode": criteria_mode,
+    }
+    return {
+        name: make_comparisons(splits.suites[base], direction=direction, noise=noise, **drawn)
+        for name, (base, direction, noise) in parsed.items()
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,9 +12,7 @@ from hypothesis import strategies as st
 
 from crm.data.comparisons import (
     DIRECTIONS,
-    SuiteSpec,
     choose_side,
-    draw_suite,
     fixed_suites,
     make_comparisons,
     nominal_winner,
@@ -208,13 +207,14 @@ def numbered_vote(i: int, winner: str) -> Preference:
 
 
 VOTES = {"D": [numbered_vote(i, "ab"[i % 2]) for i in range(20)] + [numbered_vote(20, "tie")], "T": []}
-SUITE_POOL = CriteriaPool([("elsewhere 1", ["u"]), ("elsewhere 2", ["v"])])
+TRAINED = [replace(numbered_vote(i, "a"), prompt=(Message("user", f"trained {i}"),)) for i in range(100, 110)]
+SPLITS = Splits(TRAINED, [], VOTES, {})
 
 
 def test_names_by_hand() -> None:
-    assert parse_suite("D+", BASES) == SuiteSpec("D+", "D", "original", "none")
-    assert parse_suite("D-_replace", BASES) == SuiteSpec("D-_replace", "D", "reverse", "replace")
-    assert parse_suite("C_axes+", BASES) == SuiteSpec("C_axes+", "C_axes", "original", "none")
+    assert parse_suite("D+", BASES) == ("D", "original", "none")
+    assert parse_suite("D-_replace", BASES) == ("D", "reverse", "replace")
+    assert parse_suite("C_axes+", BASES) == ("C_axes", "original", "none")
     assert suite_names(["D", "T"], ["none", "add"]) == ["D+", "D-", "D+_add", "D-_add", "T+", "T-", "T+_add", "T-_add"]
 
 
@@ -227,27 +227,25 @@ def test_a_wrong_name_is_answered_with_the_nearest(wrong: str, near: str) -> Non
 
 
 def test_a_suite_is_drawn_once_and_a_reversed_one_swaps_every_label() -> None:
-    plus, minus = (draw_suite(name, VOTES, SUITE_POOL, seed=1)[0] for name in ("D+", "D-"))
+    plus, minus = (fixed_suites([name], SPLITS)[name][0] for name in ("D+", "D-"))
     assert [c.label for c in plus] == ["ab"[i % 2] for i in range(20)]
     assert [c.label for c in minus] == ["ba"[i % 2] for i in range(20)]
     assert [c.preference_id for c in plus] == [c.preference_id for c in minus]
-    noised = draw_suite("D-_random", VOTES, SUITE_POOL, seed=1)
-    assert noised == draw_suite("D-_random", VOTES, SUITE_POOL, seed=1)
-    assert noised != draw_suite("D-_random", VOTES, SUITE_POOL, seed=2)
+    assert fixed_suites(["D-_random"], SPLITS) == fixed_suites(["D-_random"], SPLITS)
 
 
 def test_counts_are_returned() -> None:
-    _, counts = draw_suite("D+_replace", VOTES, SUITE_POOL, seed=0)
+    _, counts = fixed_suites(["D+_replace"], SPLITS)["D+_replace"]
     assert counts == {
         "made": 20, "ties_dropped": 1, "without_criteria": 0, "direction_original": 20, "noise_replace": 20
     }  # fmt: skip
-    assert draw_suite("T+", VOTES, SUITE_POOL) == ([], {"made": 0, "ties_dropped": 0, "without_criteria": 0})
+    assert fixed_suites(["T+"], SPLITS)["T+"] == ([], {"made": 0, "ties_dropped": 0, "without_criteria": 0})
 
 
 def test_suites_are_drawn_from_the_data_alone() -> None:
-    trained = [replace(numbered_vote(i, "a"), prompt=(Message("user", f"trained {i}"),)) for i in range(100, 110)]
-    splits, pool = Splits(trained, [], VOTES, {}), CriteriaPool.from_preferences(trained)
-    for name in ("D-_random", "D+_add", "D-"):
-        assert fixed_suites([name], splits)[name] == draw_suite(name, VOTES, pool, seed=42)
-    blind, _ = fixed_suites(["D-_random"], splits, criteria_mode="none")["D-_random"]
+    drawn: Any = {"pool": CriteriaPool.from_preferences(TRAINED), "seed": 42, "epoch": 0}
+    for name, direction, noise in (("D-_random", "reverse", "random"), ("D+_add", "original", "add")):
+        expected = make_comparisons(VOTES["D"], direction=direction, noise=noise, **drawn)
+        assert fixed_suites([name], SPLITS)[name] == expected
+    blind, _ = fixed_suites(["D-_random"], SPLITS, criteria_mode="none")["D-_random"]
     assert {row.criteria for row in blind} == {(GENERIC_CRITERION,)} and len(blind) == 20
