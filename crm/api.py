@@ -25,10 +25,8 @@ from crm.cli.words import rewrite_all
 from crm.config import compose, hydra_value
 from crm.data.public.banks import FOLDERS
 from crm.evaluation.run import run_evaluation
-from crm.judges.config import JudgeConfig
-from crm.judges.crm_judge import CrmJudge, open_checkpoint
-from crm.judges.hub_reward_model import HubRewardModel, open_reward_model
-from crm.judges.open import OpenedJudge, foreign_folder
+from crm.judges.config import AnyJudgeConfig, JudgeConfig
+from crm.judges.open import OpenedJudge, check_judge, open_judge
 from crm.judges.traits_judge import TraitsJudge
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import open_bank
@@ -37,7 +35,6 @@ from crm.leaderboard.matrix import open_matrix
 from crm.leaderboard.own_words import OwnWords
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.run import rank_bank
-from crm.model.backbone import show_loading
 from crm.model.folders import FILES, checkpoint_folder
 from crm.model.model_card import CARD
 from crm.rewards.rl import grpo_reward
@@ -57,18 +54,12 @@ def load_judge(checkpoint: str | Path, *, batch_size: int = 64, precision: str =
     else's reward model with one label, or ``traits``: own words, counted in the responses. ``precision`` is ``32-true``
     or ``bf16-mixed``.
     """
-    show_loading(False)
-    if str(checkpoint) == "traits":
-        return Judge(TraitsJudge(), {"head": "traits", "max_length": 0}, Path("traits"), Path("outputs/predictions"))
-    if (other := foreign_folder(checkpoint)) is not None:
-        settings = JudgeConfig(name="reward_model", path=str(other))
-        foreign = open_reward_model(settings, batch_size=batch_size, precision=precision)
-        facts = {"head": "reward_model", "max_length": foreign.max_length}
-        return Judge(foreign, facts, other, Path("outputs/predictions"))
-    folder = checkpoint_folder(checkpoint)
-    judge, manifest = open_checkpoint(folder, batch_size=batch_size, precision=precision)
-    place = folder.parent if Path(checkpoint).expanduser().is_dir() else Path("outputs")
-    return Judge(judge, manifest, folder, place / "predictions")
+    kind = "traits" if str(checkpoint) == "traits" else "crm"
+    settings: Any = {"batch_size": batch_size, "precision": precision, "progress": False}
+    config = AnyJudgeConfig(JudgeConfig(kind), str(checkpoint), **settings)
+    check_judge(config)
+    folder = checkpoint_folder(checkpoint) if config.judge.name == "crm" else Path(config.judge.path or kind)
+    return Judge(open_judge(config), config.judge.name, folder)
 
 
 def load_bank(name: str | Path = "simulated", *, queries: int = 0, root: str | Path | None = None) -> Bank:
@@ -122,17 +113,11 @@ class Judge:
     ``pointwise`` says whether it scores a response by itself; one that does not only compares.
     """
 
-    def __init__(
-        self,
-        judge: CrmJudge | HubRewardModel | TraitsJudge,
-        manifest: Mapping[str, Any],
-        folder: Path,
-        predictions: Path,
-    ) -> None:
-        self.folder, self.head, self.pointwise = folder, str(manifest["head"]), judge.pointwise
-        self.max_length = int(manifest["max_length"])
-        self._judge, self._predictions = judge, predictions
-        self._rewards = Rewards(judge)
+    def __init__(self, opened: OpenedJudge, kind: str, folder: Path) -> None:
+        self._opened, self._rewards, self.folder = opened, Rewards(opened.judge), folder
+        reader: Any = getattr(opened.judge, "encoder", opened.judge)
+        self.head, self.max_length = getattr(reader, "head", kind), getattr(reader, "max_length", 0)
+        self.pointwise = self._rewards.pointwise
 
     def __repr__(self) -> str:
         return f"Judge({str(self.folder)!r}, head={self.head!r})"
@@ -182,11 +167,11 @@ class Judge:
         wanted = _criteria(criteria)
         folder = None if isinstance(bank, Bank) or not Path(bank).is_dir() else bank
         bank = bank if isinstance(bank, Bank) else load_bank(bank)
-        if isinstance(self._judge, TraitsJudge):
-            board = Leaderboard(OwnWords(self._judge.reader, open_matrix(bank, folder)).outcomes(wanted, weights))
+        judge = self._opened.judge
+        if isinstance(judge, TraitsJudge):
+            board = Leaderboard(OwnWords(judge.reader, open_matrix(bank, folder)).outcomes(wanted, weights))
         else:
-            opened = OpenedJudge(self._judge, f"head={self.head}", self._predictions)
-            board = rank_bank(opened, bank, wanted or (GENERIC_CRITERION,), weights, progress=False)
+            board = rank_bank(self._opened, bank, wanted or (GENERIC_CRITERION,), weights, progress=False)
         return board.frame()[["model", "win_rate", "low", "high", "rank"]]
 
     def evaluate(self, data: str | Path | None = None, *words: str, **settings: Any) -> pd.DataFrame:
@@ -197,7 +182,7 @@ class Judge:
         """
         named = [] if data is None else [f"data={data}"]
         given = [f"checkpoint={hydra_value(str(self.folder))}", "progress=false", *named, *words, *_words(settings)]
-        given.append(f"predictions={hydra_value(str(self._predictions))}")
+        given.append(f"predictions={hydra_value(str(self._opened.predictions))}")
         with TemporaryDirectory() as place:
             results = run_evaluation(_composed("evaluate", given, Path(place)), show=False)
         rows = [(row.suite, row.value, row.low, row.high, row.n) for row in results if row.metric == "accuracy"]
@@ -208,7 +193,7 @@ class Judge:
 
         ``column`` of the data set holds each row's criteria; ``settings`` are those of `crm.rewards.rl.grpo_reward`.
         """
-        return grpo_reward(self._judge, criteria=column, **settings)
+        return grpo_reward(self._opened.judge, criteria=column, **settings)
 
     def push_to_hub(self, repo: str, *, private: bool = False) -> str:
         """Upload the model as ``owner/name`` and return its address; log in before with ``hf auth login``."""
@@ -227,7 +212,7 @@ class Judge:
 
     def _warn(self, lost: int, asked: int, stacklevel: int) -> None:
         why = f"prompt, response and criteria together are longer than the {self.max_length} tokens that it reads"
-        if isinstance(self._judge, TraitsJudge):
+        if isinstance(self._opened.judge, TraitsJudge):
             why = "nothing of the criteria is understood, can be counted, or the response is too short to say"
         warnings.warn(f"{lost} of {asked} could not be judged: {why}", stacklevel=stacklevel)
 

@@ -154,7 +154,7 @@ def test_a_ranking_is_that_of_score_bank(head: str, judges: dict[str, Judge], tm
         turned = dict(zip(other["model"], 1 - other["win_rate"], strict=True))
         assert dict(zip(one["model"], one["win_rate"], strict=True)) == pytest.approx(turned, abs=1e-3)
     else:
-        with pytest.raises(ValueError, match=f"head={head} reads all criteria together and cannot weigh them"):
+        with pytest.raises(ValueError, match=f"{head} reads all criteria together and cannot weigh them"):
             judge.rank(bank, {TASTE: 2.0})
 
 
