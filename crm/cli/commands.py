@@ -84,11 +84,6 @@ def _options(words: Sequence[str]) -> Namespace:
     return parser.parse_known_args(words)[0]
 
 
-def shows_job(words: Sequence[str]) -> bool:
-    """Whether the words ask for the settings of a run (``--cfg job``) rather than for the run."""
-    return _options(words).cfg == "job" and not _options(words).multirun
-
-
 def job_text(command: str, words: Sequence[str]) -> str:
     """The settings of a run, or the part of them that ``-p`` names, checked and with what ``auto`` became.
 
@@ -181,7 +176,8 @@ def _text_for(name: str) -> str:
         return f"{script(name)}: {error}\n"
     words = rewrite_launched(words, name) if name in ON_DEVICES else words
     sys.argv[1:] = sorted(words, key=lambda word: word not in MULTIRUN)  # Hydra wants options before settings
-    return job_text(name, sys.argv[1:]) if shows_job(sys.argv[1:]) else ""
+    asked = _options(sys.argv[1:])
+    return job_text(name, sys.argv[1:]) if asked.cfg == "job" and not asked.multirun else ""
 
 
 def _run(name: str, config: Any, command: Sequence[str]) -> float | None:

@@ -83,7 +83,8 @@ def _metrics(samples: list[Sample]) -> dict[str, Interval]:
         metrics["brier"] = mean_interval(brier(logits, labels), clusters)
         metrics["margin"] = mean_interval(logits * (2 * labels - 1), clusters)
         error = expected_calibration_error(logits, labels)
-        metrics["expected_calibration_error"] = _point(error, len(logits), len(set(clusters)))
+        unknown, groups = math.nan, len(set(clusters))
+        metrics["expected_calibration_error"] = Interval(error, unknown, unknown, unknown, len(logits), groups)
     both = [sample for sample in judged if len(sample.orders) == 2]
     if both:
         keys = [sample.cluster for sample in both]
@@ -117,10 +118,6 @@ def _accuracy_sum(plus: list[Sample], minus: list[Sample]) -> Interval | None:
 def _pair(sample: Sample) -> str:
     """A comparison's id without its direction and noise (`crm.data.comparisons`): the pair that was voted on."""
     return re.sub(r"\|(original|reverse)\|\w+$", "", sample.comparison_id)
-
-
-def _point(mean: float, n: int, clusters: int) -> Interval:
-    return Interval(mean, math.nan, math.nan, math.nan, n, clusters)
 
 
 def _count(value: int, n: int) -> Interval:

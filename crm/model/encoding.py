@@ -27,20 +27,14 @@ def chat_template(head: str) -> str:
     kind = head_named(head)
     generic = f"{kind.instruction}\\n- {GENERIC_CRITERION}"
     turn = f"'{TURN_START}' + message.role + '\\n' + message.content + '{TURN_END}'"
-    if kind.apart:  # criteria are rendered alone, conversations without them
-        return (
-            f"{{%- for message in messages -%}}{{{{- {turn} -}}}}"
-            "{%- if not loop.last -%}{{- '\\n' -}}{%- endif -%}{%- endfor -%}"
-        )
-    return (
-        "{%- if messages[0].role != 'system' -%}"
-        f"{{{{- '{TURN_START}system\\n{generic}{TURN_END}\\n' -}}}}"
-        "{%- endif -%}"
-        "{%- for message in messages -%}"
-        f"{{{{- {turn} -}}}}"
-        "{%- if not loop.last -%}{{- '\\n' -}}{%- endif -%}"
-        "{%- endfor -%}"
+    turns = (
+        f"{{%- for message in messages -%}}{{{{- {turn} -}}}}"
+        "{%- if not loop.last -%}{{- '\\n' -}}{%- endif -%}{%- endfor -%}"
     )
+    if kind.apart:  # criteria are rendered alone, conversations without them
+        return turns
+    system = f"{{{{- '{TURN_START}system\\n{generic}{TURN_END}\\n' -}}}}"
+    return f"{{%- if messages[0].role != 'system' -%}}{system}{{%- endif -%}}{turns}"
 
 
 Order = Literal["ab", "ba"]

@@ -50,7 +50,10 @@ def run_prepare(config: PrepareConfig) -> Path:
     With ``fetch`` fetch the files of a public set instead; returns the folder they are in.
     """
     if config.fetch is not None:
-        return _fetched(config, config.fetch)
+        fetch(config.fetch, Path(str(config.out)), mirror=config.mirror, progress=config.progress)
+        kind = "bank" if config.fetch in BANKS else "data"
+        log.info("use it as %s=%s %s.root=%s", kind, config.fetch, kind, config.out)
+        return Path(str(config.out))
     out, data, seed = Path(str(config.out)), config.data, config.seed
     references = reference_folders(data.root, config.banks, data.name)
     _check(config, out, references)
@@ -83,7 +86,9 @@ def run_prepare(config: PrepareConfig) -> Path:
     leaks = find_leaks({row.query for row in rows}, {name: queries_of(name, at) for name, at in references.items()})
     log_counts("leakage", {"sets": len(references), **Counter(f"{leak.set} {leak.match}" for leak in leaks)})
     leaked = {leak.query for leak in leaks if leak.set in config.split.drop_leaked}
-    placed = place(rows, config.split, data, leaked_queries=leaked, all_test=_all_test(data))
+    # A set that is published to be measured on trains nothing, and nothing is held out of it.
+    measured_on = data.split == "all" or (data.name not in MADE and source_named(data.name).evaluation_only)
+    placed = place(rows, config.split, data, leaked_queries=leaked, all_test=measured_on)
     log_counts("split", placed.counts)
     if not any(has_criteria(row) and row.winner != "tie" for name in SUITES for row in placed.parts[name]):
         log.warning("suites: all are empty: no held-out vote has criteria and a winner; bring more votes")
@@ -91,14 +96,6 @@ def run_prepare(config: PrepareConfig) -> Path:
     replace_file(out / LOCAL / "counts.json", json.dumps(counts, indent=1) + "\n")
     write_card(out, config, placed, topics, leaks, references, counts)
     log.info("dataset: %s", out)
-    return out
-
-
-def _fetched(config: PrepareConfig, name: str) -> Path:
-    out = Path(str(config.out))
-    fetch(name, out, mirror=config.mirror, progress=config.progress)
-    kind = "bank" if name in BANKS else "data"
-    log.info("use it as %s=%s %s.root=%s", kind, name, kind, out)
     return out
 
 
@@ -217,11 +214,6 @@ def _log_cost(rows: list[Preference], client: ChatClient | None, filtering: bool
                 "retries and repairs come on top",
                 *(name, cost.calls, cost.cached, cost.prompt_tokens, cost.max_completion_tokens),
             )
-
-
-def _all_test(data: DataConfig) -> bool:
-    """Whether the set is published to be measured on: nothing of it trains, and nothing is held out of it."""
-    return data.split == "all" or (data.name not in MADE and source_named(data.name).evaluation_only)
 
 
 def _write(out: Path, parts: Mapping[str, list[Preference]], topics: Mapping[str, Topics]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -61,20 +60,6 @@ def settle_devices(settings: TrainerConfig) -> None:
             f"trainer.accelerator=gpu trainer.devices={settings.devices}: torch {torch.__version__} sees {seen} CUDA "
             "devices here; use trainer.devices=auto, trainer=cpu, or a torch built for your GPU"
         )
-
-
-def trainer_settings(settings: TrainerConfig, run_dir: Path) -> dict[str, Any]:
-    """Arguments of `L.Trainer` that training and prediction share. Loaders give each process its share."""
-    return {
-        "accelerator": settings.accelerator,
-        "devices": settings.devices,
-        "num_nodes": settings.nodes,
-        "strategy": build_strategy(settings.strategy, settings.processes),
-        "precision": settings.precision,
-        "enable_model_summary": False,
-        "use_distributed_sampler": False,
-        "default_root_dir": run_dir,
-    }
 
 
 def build_strategy(name: str, processes: int) -> Strategy | str:

@@ -54,12 +54,12 @@ from crm.training.callbacks import (
 from crm.training.config import TrainConfig
 from crm.training.datamodule import PreferenceDataModule, check_counts
 from crm.training.devices import (
+    build_strategy,
     compile_layers,
     enable_checkpointing,
     load_whole,
     settle_devices,
     settle_precision,
-    trainer_settings,
     training_device,
 )
 from crm.training.lit_module import WAY_OUT, LitRewardModel, NonFiniteError
@@ -191,7 +191,7 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
 
 def build_trainer(config: TrainConfig, loggers: list[Any], callbacks: Sequence[Callback], passes: int) -> L.Trainer:
     """Lightning's trainer, with ``passes`` forward passes a step."""
-    run_dir, schedule = Path(config.run_dir), config.schedule
+    run_dir, schedule, hardware = Path(config.run_dir), config.schedule, config.trainer
     every = schedule.validate_every * passes
     bar = config.trainer.progress and sys.stderr.isatty()  # in a log file it would be thousands of lines
     # Not at the end of an epoch, which max_steps may end before its validation.
@@ -205,7 +205,14 @@ def build_trainer(config: TrainConfig, loggers: list[Any], callbacks: Sequence[C
         LastCheckpoint(run_dir, schedule.save_every),
     ]
     return L.Trainer(
-        **trainer_settings(config.trainer, run_dir),
+        accelerator=hardware.accelerator,
+        devices=hardware.devices,
+        num_nodes=hardware.nodes,
+        strategy=build_strategy(hardware.strategy, hardware.processes),
+        precision=cast(Any, hardware.precision),
+        use_distributed_sampler=False,  # loaders give each process its share
+        default_root_dir=run_dir,
+        enable_model_summary=False,
         max_epochs=schedule.epochs,
         max_steps=schedule.max_steps or -1,
         accumulate_grad_batches=passes,
