@@ -129,38 +129,13 @@ def split_by_prompt(records: Sequence[Preference], config: DataConfig) -> dict[s
     shares = {"test": config.test_fraction, "validation": config.validation_fraction}
     group_of = prompt_groups([row.prompt for row in records], config.near_duplicates)
     warn_of_large_group(group_of, config.near_duplicates)
-    place_of = {key: _place(key, config.seed) for key in group_of.values()}
+    place_of = {key: place_of_group(key, config.seed) for key in group_of.values()}
     part_of = _filled(dict(sorted(place_of.items(), key=lambda item: item[1])), shares)
     rows: dict[str, list[Preference]] = {"train": [], "validation": [], "test": []}
     for row in records:
         rows[part_of[group_of[prompt_key(row.prompt)]]].append(row)
     _check_filled(rows, {"train": 1.0, **shares}, group_of, config.near_duplicates)
     return rows
-
-
-def assign(
-    keys: Sequence[str],
-    topics: Sequence[str | None],
-    *,
-    seed: int,
-    validation: float,
-    test: float,
-    held_out_topics: Collection[str] = (),
-) -> list[str]:
-    """The part of every row, from its group's key (`prompt_groups`) and its topic: ``train``, ``validation``, ``test``,
-    ``unseen_topics`` or ``left_out``.
-
-    A group with a row of a held-out topic is held out whole: its rows of other topics are ``left_out``. All other
-    groups go by a hash of seed and key, so that a group stays where it is whatever else is added.
-    """
-    held_out = {key for key, topic in zip(keys, topics, strict=True) if topic in held_out_topics}
-    parts = []
-    for key, topic in zip(keys, topics, strict=True):
-        if key not in held_out:
-            parts.append(_part(_place(key, seed), validation, test))
-        else:
-            parts.append("unseen_topics" if topic in held_out_topics else "left_out")
-    return parts
 
 
 def prompt_groups(prompts: Sequence[Sequence[Message]], near_duplicates: float = NEAR_DUPLICATE) -> dict[str, str]:
@@ -194,12 +169,13 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _place(key: str, seed: int) -> float:
+def place_of_group(key: str, seed: int) -> float:
     """Where a group falls in [0, 1): the test part begins there, then comes validation, then training."""
     return int(_digest(f"{seed}|{key}")[:16], 16) / 16**16
 
 
-def _part(place: float, validation: float, test: float) -> str:
+def part_at(place: float, validation: float, test: float) -> str:
+    """The part at a place in [0, 1)."""
     return "test" if place < test else "validation" if place < test + validation else "train"
 
 
@@ -208,7 +184,7 @@ def _filled(places: Mapping[str, float], shares: Mapping[str, float]) -> dict[st
 
     An empty part has the first group that is in none of those before it, where two are left.
     """
-    found = {key: _part(place, **shares) for key, place in places.items()}
+    found = {key: part_at(place, **shares) for key, place in places.items()}
     for number, (part, share) in enumerate(shares.items()):
         free = [key for key in found if found[key] not in list(shares)[:number]]
         if share > 0 and part not in found.values() and len(free) + number > len(shares):

@@ -16,7 +16,7 @@ from typing import Any
 
 from crm.criteria.extraction import has_criteria
 from crm.data.config import DataConfig
-from crm.data.splits import assign, prompt_groups, warn_of_large_group
+from crm.data.splits import part_at, place_of_group, prompt_groups, warn_of_large_group
 from crm.prepare.config import SplitConfig
 from crm.schema import Preference, prompt_key
 
@@ -46,7 +46,10 @@ def place(
     leaked_queries: Collection[str] = (),
     all_test: bool = False,
 ) -> Placed:
-    """Every row in its part, or counted as ``leaked`` (would train or validate) or ``left_out`` (see `assign`).
+    """Every row in its part, or counted as ``leaked`` (would train or validate) or ``left_out``.
+
+    A group with a row of a held-out topic is held out whole: its rows of other topics are left out. All other groups go
+    by a hash of seed and key, so that a group stays where it is whatever else is added.
 
     With ``all_test`` every row is in suite ``D``. Raises ``ValueError`` if nothing is left to train on.
     """
@@ -55,15 +58,20 @@ def place(
     warn_of_large_group(groups, data.near_duplicates)
     keys = [groups[prompt_key(row.prompt)] for row in rows]
     shares = {"validation": data.validation_fraction, "test": data.test_fraction}
-    assigned = assign(keys, [row.topic for row in rows], seed=data.seed, held_out_topics=topics, **shares)
+    of_topic = {key for key, row in zip(keys, rows, strict=True) if row.topic in topics}
     divided = [divide(row, criteria) for row in rows]
     seen_keys = {key for key, (seen, _) in zip(keys, divided, strict=True) if has_criteria(seen)}
     only_c = {key for key, (_, unseen) in zip(keys, divided, strict=True) if has_criteria(unseen)} - seen_keys
     parts: dict[str, list[Preference]] = {name: [] for name in PARTS}
     home: dict[str, str] = {}
     counts = Counter[str]()
-    for (seen, unseen), key, name in zip(divided, keys, ["test"] * len(rows) if all_test else assigned, strict=True):
-        part = "unseen_criteria" if key in only_c and name in ("train", "validation", "test") else name
+    for (seen, unseen), key in zip(divided, keys, strict=True):
+        if key in of_topic:
+            part = "unseen_topics" if seen.topic in topics else "left_out"
+        elif key in only_c:
+            part = "unseen_criteria"
+        else:
+            part = "test" if all_test else part_at(place_of_group(key, data.seed), **shares)
         if seen.query in leaked_queries and part in ("train", "validation"):
             part = "leaked"
         counts[part] += 1

@@ -16,7 +16,6 @@ from crm.data.config import DataConfig
 from crm.data.splits import (
     NearDuplicates,
     Splits,
-    assign,
     plain_text,
     prompt_groups,
 )
@@ -143,18 +142,6 @@ def test_fractions_are_met_and_the_validation_fraction_does_not_touch_test() -> 
     assert small.suites == large.suites
     assert {r.id for r in small.validation} < {r.id for r in large.validation}
     assert split_by_prompt(rows, seed=8, validation=0.1, test=0.2).suites != small.suites
-
-
-def test_held_out_topics_take_their_prompts_out_of_every_other_split() -> None:
-    rows = [*(vote(i, topic="Gaming" if i % 5 == 0 else "Arts") for i in range(60)), vote(99, text(0).upper(), "Arts")]
-    groups = prompt_groups([row.prompt for row in rows])
-    keys, topics = [groups[prompt_key(row.prompt)] for row in rows], [row.topic for row in rows]
-    parts = assign(keys, topics, seed=1, validation=0.2, test=0.2, held_out_topics=["Gaming"])
-    assert [row.id for row, part in zip(rows, parts, strict=True) if part == "unseen_topics"] == [
-        f"p{i}" for i in range(0, 60, 5)
-    ]
-    assert [row.id for row, part in zip(rows, parts, strict=True) if part == "left_out"] == ["p99"]
-    assert set(parts) == {"train", "validation", "test", "unseen_topics", "left_out"}
 
 
 def test_a_split_that_stays_empty_is_reported_and_no_rows_at_all_are_fine() -> None:

@@ -64,6 +64,9 @@ def test_held_out_criteria_are_in_c_only() -> None:
     assert [own.id for own in placed.parts["T"]] == [own.id for own in rows[:5]]
     assert [own.id for own in placed.parts["C"]] == [own.id for own in placed.parts["D"]]
     assert "20" not in {own.id for part in ("train", "validation") for own in placed.parts[part]}
+    again = row("one two", "X Y", id="again", prompt=(Message("user", rows[0].query.upper()),), topic="t")
+    beside = place([*rows, again], chosen, data)
+    assert beside.counts["left_out"] == 1 and "again" not in {own.id for part in beside.parts.values() for own in part}
     everything = place(rows, chosen, data, all_test=True)
     assert everything.parts["D"] == rows and everything.counts["test"] == 26
 
