@@ -219,7 +219,8 @@ def _end_of_sweep(name: str) -> int:
         written = [path for path in map(folder.joinpath, tables) if path.is_file()]
         for path in written:
             print(f"\n{path.read_text(encoding='utf-8')}")
-        print(f"{script(name)}: the tables of this sweep: {', '.join(map(str, written))}")
+        if written:
+            print(f"{script(name)}: the tables of this sweep: {', '.join(map(str, written))}")
     if failed:
         print(f"{script(name)}: {len(failed)} jobs of this sweep failed: {', '.join(failed)}", file=sys.stderr)
     return 2 if failed else 0

@@ -70,9 +70,6 @@ class CriteriaPool:
                 entries += [(text, (topics[i],) if paired else topics) for i, text in enumerate(criteria)]
         return cls(entries)
 
-    def __len__(self) -> int:
-        return sum(len(texts) for _, texts in self._groups)
-
     def draw(
         self, count: int, *, without_topics: Collection[str], without: Collection[str], rng: random.Random
     ) -> list[str]:

@@ -144,14 +144,16 @@ def write_sweep_tables(folder: Path) -> list[SweepJob]:
     names = unique_names(jobs, {job: judge.name for job, judge in read.items()})
     judges = [replace(judge, name=names[job]) for job, judge in read.items()]
     missing = {names[job.name]: f"{job.status}: {job.reason}" for job in jobs if job.name not in read}
-    write_judge_tables(folder, judges, missing)
+    if missing or any(judge.samples for judge in judges):
+        write_judge_tables(folder, judges, missing)
     return jobs
 
 
 def read_evaluation(folder: Path) -> EvaluatedJudge:
     """Read the run in ``folder``. Raises ``ValueError`` or ``OSError`` for a file that is missing or out of place."""
     run, results = read_results(folder / "results.json")
-    samples = to_samples(row for file in run["files"].values() for row in read_predictions(file))
+    files = run.get("files", {})  # benchmarks have none
+    samples = to_samples(row for file in files.values() for row in read_predictions(file))
     return EvaluatedJudge(run["judge"], samples, {(result.suite, result.metric): result for result in results})
 
 
