@@ -56,7 +56,7 @@ def load_judge(checkpoint: str | Path, *, batch_size: int = 64, precision: str =
     """
     kind = "traits" if str(checkpoint) == "traits" else "crm"
     settings: Any = {"batch_size": batch_size, "precision": precision, "progress": False}
-    config = AnyJudgeConfig(JudgeConfig(kind), str(checkpoint), **settings)
+    config = AnyJudgeConfig(JudgeConfig(name=kind), str(checkpoint), **settings)
     check_judge(config)
     folder = checkpoint_folder(checkpoint) if config.judge.name == "crm" else Path(config.judge.path or kind)
     return Judge(open_judge(config), config.judge.name, folder)
