@@ -1,4 +1,4 @@
-"""Made-up sets: rows written in the format that a file's name tells, and what their records say."""
+"""Made-up data: rows written in the format that a file's name tells, what their records say, outcomes by hand."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ import csv
 import gzip
 import io
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet as pq
+
 from crm.data.catalogue import source_named
 from crm.io.intake import Intake
+from crm.leaderboard.outcomes import Outcomes
 from crm.schema import LABELS, Preference
 
 Files = dict[str, list[Any]]
@@ -20,18 +26,26 @@ Files = dict[str, list[Any]]
 def write_files(folder: Path, files: Files) -> None:
     """Write every file below ``folder``."""
     for name, rows in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        data = _as_text(name, rows).encode("utf-8")
-        path.write_bytes(gzip.compress(data, 1) if name.endswith(".gz") else data)
+        write_rows(folder / name, rows)
+
+
+def write_rows(path: Path, rows: list[Any]) -> Path:
+    """Write rows to ``path`` in the format that its name tells."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        data = _as_text(path.name, rows).encode("utf-8")
+        path.write_bytes(gzip.compress(data, 1) if path.suffix == ".gz" else data)
+    return path
 
 
 def _as_text(name: str, rows: list[Any]) -> str:
     if ".jsonl" in name:
         return "".join(json.dumps(row) + "\n" for row in rows)
-    if ".csv" in name:
+    if ".csv" in name or ".tsv" in name:
         stream = io.StringIO()
-        writer = csv.DictWriter(stream, list(rows[0]))
+        writer = csv.DictWriter(stream, list(rows[0]), delimiter="\t" if ".tsv" in name else ",")
         writer.writeheader()
         writer.writerows(rows)
         return stream.getvalue()
@@ -66,6 +80,11 @@ def read_records(name: str, folder: Path, counts: dict[str, int] | None = None) 
     return rows
 
 
+def chat(*texts: Any) -> list[dict[str, Any]]:
+    """A conversation, the user first."""
+    return [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(texts)]
+
+
 def winner(row: Preference) -> str:
     """The text of the winning response."""
     side = {"a": row.response_a, "b": row.response_b}[row.winner]
@@ -75,3 +94,34 @@ def winner(row: Preference) -> str:
 def spoken_for(row: Preference) -> dict[str, tuple[str, ...]]:
     """Criteria topics by the text of the response they speak for."""
     return {row.response_a[-1].content: row.criteria_topics_a, row.response_b[-1].content: row.criteria_topics_b}
+
+
+def outcomes(
+    logits: Mapping[str, Sequence[float]],
+    *,
+    topics: Sequence[str] = (),
+    words: Any = 10.0,
+    base_words: Any = 20.0,
+    scores: Any = None,
+    unanswered: Any = False,
+) -> Outcomes:
+    """Queries q0, q1, ... on which every model, by name, meets "base"; NaN is not read.
+
+    ``words`` and ``unanswered`` are of the candidates (C, Q), ``scores`` of all models (C + 1, Q).
+    """
+    names = sorted(logits)
+    table = np.array([logits[name] for name in names], dtype=np.float64)
+    count = table.shape[1]
+
+    def whole(candidates: Any, last: Any) -> Any:
+        return np.vstack([np.broadcast_to(candidates, table.shape), np.broadcast_to(last, (1, count))]).T
+
+    return Outcomes(
+        queries=tuple(f"q{place:03}" for place in range(count)),
+        topics=tuple(topics) or ("Arts",) * count,
+        models=(*names, "base"),
+        logits=whole(np.where(unanswered, np.nan, table), 0.0),
+        answered=~whole(unanswered, False).astype(bool),
+        words=whole(words, base_words),
+        scores=None if scores is None else np.array(scores, dtype=np.float64).T,
+    )

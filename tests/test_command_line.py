@@ -22,7 +22,6 @@ from crm.cli.aliases import ANSWERS, SAME, rewrite_aliases
 from crm.cli.mistakes import group_names, option_names, taken_groups
 from crm.cli.words import rewrite, rewrite_launched
 from crm.config import ENTRY_POINTS, compose, config_dir, register, schemas, setting_names
-from crm.training.sweeps import single_run
 from tests.conftest import TINY_MODEL, Command
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -181,13 +180,6 @@ def test_a_failing_job_is_named_and_the_others_go_on(command: Command, tmp_path:
         "loss.centre_scores=0.1: expected 0 with head=pairwise" in error and "1 jobs of this sweep failed: 0" in error
     )
     assert (tmp_path / "sweep/1/model/crm.json").is_file() and not (tmp_path / "sweep/0/model").exists()
-
-
-def test_a_job_of_a_sweep_becomes_a_single_run() -> None:
-    hydra = ("hydra.mode=MULTIRUN", "hydra.sweep.dir=x", "hydra.run.dir=y", "+hydra.job.env_set.A=b")
-    line = single_run(["model=tiny"], hydra, "/a/it's here", "train")
-    place = ['hydra.run.dir="/a/it\'s here"', "hydra.output_subdir=null", "hydra.job.name=train"]
-    assert line == ["model=tiny", "+hydra.job.env_set.A=b", *place]
 
 
 @pytest.mark.slow

@@ -114,20 +114,11 @@ def test_without_criteria_is_the_blind_control() -> None:
 
 MISTAKES = [
     ("train", "loss=cls head=scalar", "write loss=ranking head=scalar, or loss=cls head=pairwise"),
-    ("train", "optimizer.beta2=1", "optimizer.beta2=1.0: expected a number in [0, 1)"),
     ("train", "model.lora_rank=4", "model.lora_rank=4"),
-    ("train", "model.vocab_size=299", "expected 300 or more: 256 bytes and the controls"),
     ("train", "model.gradient_checkpointing=sometimes", "gradient_checkpointing='sometimes': expected auto, true"),
-    ("train", "head=late head.kept=0", "head.kept=0: expected 1 or more"),
     ("train", "head=scalar head.kept=4", "head.kept=4: expected null with head=scalar"),
-    ("train", "criteria=none noise=replace", "noise.kind='replace'"),
-    ("train", "trainer.strategy=horovod", "trainer.strategy='horovod'"),
-    ("train", "data.validation_fraction=0.7", "data.validation_fraction"),
-    ("train", "+schedule.epoch=3", "schedule.epoch: no such setting; did you mean schedule.epochs?"),
     ("evaluate", "suite.noises=[swap]", "suite.noises='swap': expected one of none, "),
-    ("leaderboard", "criteria=['']", "criteria"),
     ("prepare", "data=dataset data.path=x", "data.name='dataset'"),
-    ("bank", "author=x", "out='': expected the bank's folder, out=banks/mine (a public bank: prepare.py fetch=alpaca"),
     ("prepare", "fetch=trl", "fetch='trl': expected one of alpacaeval, justeval, summeval, "),
 ]
 

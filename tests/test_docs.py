@@ -173,6 +173,7 @@ def test_the_reward_example_prints_what_the_page_shows(
     assert capsys.readouterr().out.strip() == example(page, "output: call")
 
 
+@pytest.mark.slow
 def test_the_example_bank_is_won_by_the_response_that_the_criteria_ask_for(taught: Path, tmp_path: Path) -> None:
     bank, judge = example_bank(tmp_path), open_checkpoint(taught, batch_size=4, precision="32-true")[0]
     (rates,) = re.findall(r"win rate of ([\d.]+) against .*, and of ([\d.]+) for", DOCS["data_formats.md"])
@@ -242,7 +243,7 @@ def test_every_setting_and_option_in_the_docs_exists() -> None:
         for group, options in re.findall(r"(?<![\w.])(%s)=([\w,]+)(?![\w,/]|\.\w)" % "|".join(groups), text):  # noqa: UP031
             for option in options.split(","):
                 if group == "suite" and option not in option_names(group):
-                    continue  # the name of one suite, as suite=D+ (tests/test_aliases.py)
+                    continue  # the name of one suite, as suite=D+ (tests/test_command_line.py)
                 assert option in option_names(group), f"{name}: {group}={option}"
 
 
@@ -272,6 +273,7 @@ def commands_of(page: str) -> list[tuple[str, list[str]]]:
     return found
 
 
+@pytest.mark.slow
 def test_every_command_of_the_recipe_composes(command: Command, tmp_path: Path) -> None:
     page = DOCS["train_qwen3_4b.md"]
     found = commands_of(page)

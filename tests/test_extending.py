@@ -105,15 +105,6 @@ def test_a_head_of_another_package_is_trained_exported_and_read(diary: Path, tmp
     assert {round(abs(reading.score_a), 3), round(abs(reading.score_b), 3)} == {5.0}
 
 
-def test_a_row_that_the_source_refuses_is_named(diary: Path, tmp_path: Path) -> None:
-    from crm.evaluation.run import run_evaluation
-
-    diary.write_text('{"id": "1", "ask": 3}', encoding="utf-8")
-    words = ["judge.name=few_commas", "data.name=diary", f"data.path={diary}", f"predictions={tmp_path}"]
-    with pytest.raises(ValueError, match=r"diary\.jsonl:1: ask: expected a text"):
-        run_evaluation(compose("evaluate", words, tmp_path / "run"), show=False)
-
-
 @pytest.mark.parametrize(
     ("command", "word", "names"),
     [

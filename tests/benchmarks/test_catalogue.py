@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from crm.benchmarks.catalogue import BENCHMARKS, others_criteria, read_items
 from crm.benchmarks.protocols import Item
 from crm.benchmarks.report import published
 from tests.conftest import say
+from tests.made_files import write_rows
 
 PAIR = {"prompt": "Why?", "chosen": ["Because."], "rejected": ["No.", "Maybe.", "Ask."]}
 ROWS = {
@@ -70,9 +70,7 @@ ROWS = {
 
 
 def read(name: str, folder: Path) -> list[Item]:
-    path = folder / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS[name]), encoding="utf-8")
-    return read_items(BENCHMARKS[name], path)
+    return read_items(BENCHMARKS[name], write_rows(folder / "rows.jsonl", ROWS[name]))
 
 
 def test_every_benchmark_has_a_row_here():
@@ -112,8 +110,7 @@ def test_responses_of_best_of_k_are_in_the_order_of_their_numbers(tmp_path):
 
 
 def test_a_row_of_another_benchmark_is_named_with_its_line(tmp_path):
-    path = tmp_path / "rows.jsonl"
-    path.write_text(json.dumps(ROWS["judge_bench"][0]), encoding="utf-8")
+    path = write_rows(tmp_path / "rows.jsonl", ROWS["judge_bench"])
     with pytest.raises(ValueError, match=r"rows.jsonl:1: chosen: not there; is this a file of RM-Bench\?"):
         read_items(BENCHMARKS["rm_bench"], path)
 

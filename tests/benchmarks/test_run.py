@@ -14,6 +14,7 @@ from huggingface_hub import ModelCard
 from crm.benchmarks import judging
 from crm.model.export import export_model
 from tests.benchmarks.test_catalogue import ROWS
+from tests.made_files import write_rows as write
 
 
 @pytest.fixture
@@ -28,11 +29,6 @@ def root(tmp_path) -> Path:
     votes = [vote | {"id": f"{n}", "chosen": "word " * (n + 2), "split": "train"} for n in range(6)]
     write(tmp_path / "data/prism_personalized/rows.jsonl", [*votes, vote | {"id": "asked"}])
     return tmp_path / "data"
-
-
-def write(path: Path, rows: list[Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 @pytest.fixture

@@ -28,20 +28,15 @@ def grades(text: str) -> list[float | None]:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ('{"Humour": 7, "Expert depth": 1}', [7, 1]),
         ('{"Humour": 10, "Expert depth": null}', [10, None]),
         ('```json\n{"Humour": 7, "Expert depth": 2}\n```', [7, 2]),
         ('<think>maybe {"Humour": 1, "Expert depth": 1}?</think>\n{"Humour": 7, "Expert depth": 2}', [7, 2]),
-        ('Here you are: {"Expert depth": 2, "Humour": 7} as asked.', [7, 2]),
         ('{"Humour": 7.0, "Expert depth": 6.5}', [7, UNREADABLE]),
         ('{"Humour": "7", "Expert depth": "6/10"}', [7, 6]),
-        ('{"Humour": "7.0 / 10", "Expert depth": "4/5"}', [7, UNREADABLE]),
         ('{"Humour": 0, "Expert depth": 3}', [UNREADABLE, 3]),
         ('{"Humour": 11, "Expert depth": "11/10"}', None),
-        ('{"Humour": -3, "Expert depth": 3}', [UNREADABLE, 3]),
         ('{"Humour": 7}', [7, UNREADABLE]),
         ('{"Humour": 7, "Expert depth": 2, "Length": 9}', [7, 2]),
-        ('{"Humour": true, "Expert depth": [2]}', None),
         ('{"Humour": "high", "Expert depth": null}', [UNREADABLE, None]),
         ('{"Humour": NaN, "Expert depth": 1e400}', None),
     ],
@@ -58,10 +53,6 @@ def test_a_grade_is_read_by_itself_and_never_guessed(text: str, expected: list[f
     ("text", "kind"),
     [
         ("I'm sorry, but I can't grade this.", "refusal"),
-        ('{"Humour": 7, "Expert de', "not_json"),
-        ('{"Humour": 7, "Expert depth": {"grade": 2}', "not_json"),
-        ("7, 2", "not_json"),
-        ("[7, 2]", "not_json"),
         ("{}", "wrong_schema"),
         ('{"grades": {"Humour": 7, "Expert depth": 2}}', "wrong_schema"),
         ("<think>Humour is a 7", "not_json"),
@@ -94,11 +85,8 @@ def test_the_response_is_material_and_the_definitions_are_in_the_task() -> None:
     ("text", "message"),
     [
         ("- {name: Wit, more: wit, less: no wit}", r"pool: .*: entries\[0\].definition: missing"),
-        ("- {name: Wit, more: wit, less: no, definition: How witty.}", r"entries\[0\].less: expected a valid string"),
         ("[]", r"pool: .*: entries: .*at least 1 item"),
         ("- {name: A, more: b, less: c, definition: d}\n- {name: a, more: b, less: c, definition: d}", "named 'a'"),
-        ("name: Wit", "pool: .*: entries: expected a valid list"),
-        ("{", "pool: .* cannot be read"),
     ],
 )
 def test_a_pool_that_cannot_be_one_is_refused(text: str, message: str, tmp_path: Path) -> None:

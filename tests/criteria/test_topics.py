@@ -72,7 +72,6 @@ def test_edges(texts: list[str]) -> None:
 @pytest.mark.parametrize(
     ("texts", "settings", "why"),
     [
-        ([], {}, "count: 0 topics of 0 distinct texts"),
         (SENTENCES, {"count": 13}, "count: 13 topics of 12 distinct texts; give fewer topics or more texts"),
         (SENTENCES, {"model": "no/such-model"}, "model: 'no/such-model' cannot be loaded"),
     ],

@@ -1,4 +1,4 @@
-"""D- would say that the user of D+ prefers the other response."""
+"""Comparisons of votes: whose criteria are shown, in which direction, and suites that are drawn from the data alone."""
 
 from __future__ import annotations
 
@@ -133,14 +133,6 @@ def ballot(
     return Preference(id_, turn, turn, turn, winner, criteria_a=a, criteria_b=b)
 
 
-@pytest.mark.parametrize(
-    ("winner", "direction", "side"),
-    [("a", "original", "a"), ("b", "original", "b"), ("a", "reverse", "b"), ("b", "reverse", "a")],
-)
-def test_table_by_hand(winner: str, direction: str, side: str) -> None:
-    assert choose_side(ballot(winner), direction, seed=0, epoch=0) == side
-
-
 def test_random_draws_both_sides_evenly_and_anew_in_each_epoch() -> None:
     votes = [ballot("a", f"p{i}") for i in range(2000)]
     first = [choose_side(v, "random", seed=1, epoch=0) for v in votes]
@@ -199,15 +191,8 @@ def test_the_same_criteria_on_both_sides_have_no_reverse_direction(
 BASES = ["D", "T", "C", "C_axes"]
 
 
-def numbered_vote(i: int, winner: str) -> Preference:
-    turn = (Message("user", f"q{i}"),)
-    return Preference(
-        f"p{i}", turn, turn, turn, winner, ("a1", "a2", "a3"), ("b1", "b2"), None, ("s", "s", "s"), ("t", "t")
-    )
-
-
-VOTES = {"D": [numbered_vote(i, "ab"[i % 2]) for i in range(20)] + [numbered_vote(20, "tie")], "T": []}
-TRAINED = [replace(numbered_vote(i, "a"), prompt=(Message("user", f"trained {i}"),)) for i in range(100, 110)]
+VOTES = {"D": [vote(i, "ab"[i % 2]) for i in range(20)] + [vote(20, "tie")], "T": []}
+TRAINED = [replace(vote(i, "a"), prompt=(Message("user", f"trained {i}"),)) for i in range(100, 110)]
 SPLITS = Splits(TRAINED, [], VOTES, {})
 
 

@@ -8,21 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from pyarrow import parquet as pq
 
 from crm.data import own, table
 from crm.data.public.plain import personalized_rewardbench, rewardbench
 from crm.io.intake import Intake
 from crm.schema import Message, Preference
+from tests.made_files import chat, write_rows
 
 Row = dict[str, Any]
-
-
-def chat(*texts: Any) -> list[Row]:
-    """A conversation, the user first."""
-    return [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(texts)]
 
 
 def answer(text: Any) -> list[Row]:
@@ -31,11 +25,7 @@ def answer(text: Any) -> list[Row]:
 
 def read(tmp_path: Path, reader: Any, *rows: Row, parquet: bool = False) -> tuple[list[Preference], Intake]:
     reading = Intake(strict=False)
-    path = tmp_path / ("rows.parquet" if parquet else "rows.jsonl")
-    if parquet:
-        pq.write_table(pa.Table.from_pylist(list(rows)), path)
-    else:
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path = write_rows(tmp_path / ("rows.parquet" if parquet else "rows.jsonl"), list(rows))
     found = list(reader(path, reading))
     assert reading.read == reading.kept + reading.rejected == len(rows)
     return found, reading
@@ -110,11 +100,9 @@ def test_equal_rows_without_ids_are_several_votes_in_one_file_or_in_several(tmp_
     votes = [row("Yes.", "No."), row("No.", "Yes."), row("Yes.", "No."), row("Yes.", "No.")]
     one = [record.id for record in read(tmp_path, reader, *votes)[0]]
     assert len(set(one)) == 4 and one[2:] == [f"{one[0]}-2", f"{one[0]}-3"]
-    shards = tmp_path / "shards"
-    shards.mkdir()
     for number, vote in enumerate(votes):
-        (shards / f"{number}.jsonl").write_text(json.dumps(vote) + "\n")
-    assert [record.id for record in reader(shards, Intake(strict=True))] == one
+        write_rows(tmp_path / f"shards/{number}.jsonl", [vote])
+    assert [record.id for record in reader(tmp_path / "shards", Intake(strict=True))] == one
 
 
 @pytest.mark.parametrize("name", ["records", "trl", "table", "train_rows"])
@@ -165,7 +153,6 @@ def test_criteria_speak_for_the_chosen_side(tmp_path: Path) -> None:
 
 
 BAD: dict[str, tuple[str, Row, str]] = {
-    "trl, criteria": ("trl", {"criteria": {"a": 1}}, "criteria: expected a valid list, got {'a': 1}"),
     "trl, no prompt": ("trl", {"prompt": None}, "prompt: missing, and chosen or rejected is no whole conversation"),
     "trl, nothing shared": (
         "trl",
@@ -177,19 +164,17 @@ BAD: dict[str, tuple[str, Row, str]] = {
         {"chosen": chat("Q", "A"), "rejected": chat("Q", "B")},
         "prompt: is no user turn of the conversations",
     ),
+    "eval_rows, winner": ("eval_rows", {"preference": "Model_A"}, "preference: 'Model_A' is not one of model_a, mod"),
+    "arena, winner": ("arena", {"winner": "model_c"}, "winner: 'model_c' is not one of model_a, model_b, tie"),
     "trl, images": ("trl", {"images": ["cat.png"]}, "images: the row has images"),
     "trl, a tool's turn": (
         "trl",
         {"chosen": [{"role": "tool", "content": "x"}]},
         "chosen[0].role: 'tool' is not one of system, user",
     ),
-    "trl, a blank prompt": ("trl", {"prompt": " "}, "prompt: blank"),
-    "eval_rows, winner": ("eval_rows", {"preference": "Model_A"}, "preference: 'Model_A' is not one of model_a, mod"),
     "eval_rows, criteria": ("eval_rows", {"criteria": "likes roses"}, "criteria: a string, not a list: 'likes roses'"),
-    "eval_rows, none": ("eval_rows", {"criteria": []}, "criteria: empty"),
     "eval_rows, prompt": ("eval_rows", {"prompt": "Write"}, "prompt: differs from the first user turn"),
     "train_rows, none": ("train_rows", {"a_criteria": [], "b_criteria": []}, "a_criteria: empty, and b_criteria too"),
-    "records, id": ("records", {"id": " "}, "id: blank"),
     "records, winner": ("records", {"winner": "model_a"}, "winner: 'model_a' is not one of a, b, tie"),
     "records, more": ("records", {"colour": "red"}, "colour: unknown field, expected some of id, prompt"),
     "arena, image": (
@@ -197,10 +182,8 @@ BAD: dict[str, tuple[str, Row, str]] = {
         {"conversation_a": chat([{"type": "image", "image": "cat.png"}], "A cat")},
         "conversation_a[0].content: is not one text; only conversations of text",
     ),
-    "arena, winner": ("arena", {"winner": "model_c"}, "winner: 'model_c' is not one of model_a, model_b, tie"),
     "arena, two winners": ("arena 55k", {"winner_tie": 1}, "winner_tie: 2 of winner_model_a, winner_model_b"),
     "personalized, profile": ("personalized", {"profile": 3}, "profile: expected a list, got int"),
-    "personalized, post": ("personalized", {"profile": ["x"]}, "profile[0]: expected an object with the key text"),
 }
 
 
@@ -277,14 +260,3 @@ def test_rewardbench_and_its_second_version(tmp_path: Path) -> None:
     assert [rejection.why for rejection in reading.rejections] == [
         "a list, as in RewardBench 2, which evaluate.py suite=reward_bench_2 reads"
     ] * 2
-
-
-def test_what_a_judge_must_not_see_of_personalized_rewardbench_is_withheld(tmp_path: Path) -> None:
-    row = WITH_IDS["personalized"][1]("A novella", "A thick novel") | {
-        **{"profile": [{"text": "KVCache"}, {"text": "Before"}], "narrative": "SECRET", "category": "Art"},
-        "rubric_aspects": [{"aspect": name, "reason": "SECRET"} for name in ("Short books", " No horror ")],
-    }
-    (record,), reading = read(tmp_path, personalized_rewardbench, row)
-    assert (record.topic, record.criteria_a, record.criteria_b) == ("Art", (), ())
-    assert not any(word in repr(record) for word in ("SECRET", "Short books", "KVCache"))
-    assert reading.counts["profile_texts_left_out"] == 2

@@ -2,45 +2,21 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import json
 import logging
 import shlex
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from pyarrow import parquet as pq
 
 from crm.config import compose
 from crm.data.load import read_source
 from crm.data.recognise import recognise
 from crm.io.intake import Intake
 from crm.schema import Preference
-
-
-def chat(*texts: str) -> list[dict[str, str]]:
-    """A conversation, the user first."""
-    return [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(texts)]
-
-
-def write(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix == ".parquet":
-        pq.write_table(pa.Table.from_pylist(rows), path)
-    elif path.suffix == ".json":
-        path.write_text(json.dumps(rows))
-    elif path.suffix in (".csv", ".tsv"):
-        with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]), delimiter="\t" if path.suffix == ".tsv" else ",")
-            writer.writeheader()
-            writer.writerows(rows)
-    else:
-        text = "".join(json.dumps(row) + "\n" for row in rows).encode()
-        path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
-    return path
+from tests.data.test_own import EVERY
+from tests.made_files import chat
+from tests.made_files import write_rows as write
 
 
 def read(path: Path | str) -> list[Preference]:
@@ -68,7 +44,8 @@ HELPSTEER3 = {
     "overall_preference": -2,
     "individual_preference": [{"score": -2}],
 }
-ANSWERS = {"response_a": chat("", "So.")[1:], "response_b": chat("", "Because.")[1:]}
+TWO = ["short", "kind"]
+TOPICS = {"a_criteria": TWO, "a_broad_criteria_topic": ["Length", "Tone"]}
 READ: dict[str, tuple[str, str, dict[str, Any]]] = {
     "trl": ("pairs.jsonl", "trl", PLAIN),
     "trl, messages and a prompt": ("pairs.parquet", "trl", WHOLE | {"prompt": "Why?"}),
@@ -94,45 +71,11 @@ READ: dict[str, tuple[str, str, dict[str, Any]]] = {
         },
     ),
     "helpsteer3": ("train.jsonl.gz", "table", HELPSTEER3),
-    "arena": (
-        "arena.jsonl",
-        "arena",
-        {
-            "conversation_a": WHOLE["rejected"],
-            "conversation_b": WHOLE["chosen"],
-            **{"model_a": "x", "model_b": "y", "winner": "model_b"},
-        },
-    ),
-    "arena 55k": (
-        "arena.csv",
-        "arena",
-        {
-            **{"id": 1, "model_a": "x", "model_b": "y", "prompt": '["Why?"]', "response_a": '["So."]'},
-            **{"response_b": '["Because."]', "winner_model_a": 1, "winner_model_b": 0, "winner_tie": 0},
-        },
-    ),
-    "records, criteria": (
-        "votes.jsonl",
-        "records",
-        {"id": "1", "prompt": chat("Why?"), **ANSWERS, "winner": "a", "criteria_a": ["short", "kind"]},
-    ),
-    "train_rows, criteria": (
-        "rows.jsonl",
-        "train_rows",
-        {
-            **{"model_a": WHOLE["chosen"], "model_b": WHOLE["rejected"], "human_winner": "model_a"},
-            **{"a_criteria": ["short", "kind"], "b_criteria": []},
-            **{"a_broad_criteria_topic": ["length"], "b_broad_criteria_topic": []},
-        },
-    ),
-    "eval_rows, criteria": (
-        "rows.jsonl",
-        "eval_rows",
-        {
-            **{"idx": 1, "prompt": "Why?", "model_a": WHOLE["rejected"], "model_b": WHOLE["chosen"]},
-            **{"criteria": ["short", "kind"], "preference": "model_b"},
-        },
-    ),
+    "arena": ("arena.jsonl", "arena", EVERY["arena"][1]("So.", "Because.")),
+    "arena 55k": ("arena.csv", "arena", EVERY["arena 55k"][1]("So.", "Because.")),
+    "records, criteria": ("votes.jsonl", "records", EVERY["records"][1]("So.", "Because.") | {"criteria_a": TWO}),
+    "train_rows, criteria": ("rows.jsonl", "train_rows", EVERY["train_rows"][1]("So.", "Because.") | TOPICS),
+    "eval_rows, criteria": ("rows.jsonl", "eval_rows", EVERY["eval_rows"][1]("So.", "Because.") | {"criteria": TWO}),
     "rewardbench": (
         "reward-bench/filtered.parquet",
         "rewardbench",
@@ -235,13 +178,9 @@ def test_files_of_a_folder_are_alike(tmp_path: Path, caplog: pytest.LogCaptureFi
         recognise(str(tmp_path / "votes"))
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"), [("", "holds no rows"), ("{'a': 1}\n", r":1: row: not valid JSON"), ("[1]\n", r"expected")]
-)
-def test_a_file_without_rows_is_named(text: str, sentence: str, tmp_path: Path) -> None:
-    (tmp_path / "pairs.jsonl").write_text(text)
-    with pytest.raises(ValueError, match=rf"pairs.jsonl.*{sentence}"):
-        recognise(str(tmp_path / "pairs.jsonl"))
+def test_a_file_without_rows_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"pairs.jsonl.*holds no rows"):
+        recognise(str(write(tmp_path / "pairs.jsonl", [])))
 
 
 def test_columns_given_make_a_table(tmp_path: Path) -> None:

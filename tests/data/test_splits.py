@@ -1,4 +1,4 @@
-"""Splits by prompt: near-duplicates stay together, parts have their sizes, and the index finds what it should."""
+"""Splits by prompt: near-duplicates stay together and parts have their sizes, in one source and in several."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crm.config import compose
 from crm.data import splits as by_prompt
 from crm.data.config import DataConfig
+from crm.data.load import mix, shorten
 from crm.data.splits import (
     NearDuplicates,
     Splits,
@@ -205,3 +207,62 @@ def test_a_text_is_one_prompt_in_every_form_that_a_reader_takes_for_the_same(tex
     one, other = ((Message("user", each),) for each in (text, FORMS[form](text)))
     assert prompt_key(one) == prompt_key(other)
     assert found(plain_text(one), plain_text(other)) == [1.0]
+
+
+def named(
+    name: str, query: str, topic: str | None = None, criteria_topic: str | None = None, **texts: str
+) -> Preference:
+    return Preference(
+        id=name,
+        prompt=(Message("user", query),),
+        response_a=(Message("assistant", texts.get("a", "one two three")),),
+        response_b=(Message("assistant", texts.get("b", "one two four")),),
+        winner="a",
+        criteria_a=("short",),
+        topic=topic,
+        criteria_topics_a=(criteria_topic,) if criteria_topic else (),
+    )
+
+
+def ids(rows: list[Preference]) -> list[str]:
+    return [row.id for row in rows]
+
+
+def test_no_prompt_of_a_suite_is_trained_on() -> None:
+    one = Splits(
+        [named("1", "p"), named("2", "q"), named("3", "r")], [named("4", "s")], {"D": [named("5", "t")]}, {"read": 5}
+    )
+    two = Splits(
+        [named("1", "T "), named("2", "s"), named("3", "u")], [named("4", "v")], {"D": [named("5", " Q")]}, {"read": 5}
+    )
+    mixed = mix({"one": one, "two": two})
+    assert ids(mixed.train) == ["one/1", "one/3", "two/3"], "q and t are asked, s validates"
+    assert ids(mixed.validation) == ["one/4", "two/4"]
+    assert {name: ids(rows) for name, rows in mixed.suites.items()} == {"one.D": ["one/5"], "two.D": ["two/5"]}
+    assert {name: count for name, count in mixed.counts.items() if not name.startswith(("one.", "two."))} == {
+        "dropped_prompt_in_a_suite": 2,
+        "dropped_prompt_in_validation": 1,
+        "train": 3,
+        "validation": 2,
+        "suite_one.D": 1,
+        "suite_two.D": 1,
+    }
+    assert (mixed.counts["one.read"], mixed.counts["two.train"]) == (5, 3)
+
+
+def test_rows_that_are_alike_when_cut_are_dropped() -> None:
+    kept, dropped = shorten([named("1", "p"), named("2", "q", a="x y z")], 2)
+    assert (ids(kept), dropped) == (["2"], 1)
+    assert kept[0].response_a[0].content == "x y ..." and kept[0].response_b[0].content == "one two ..."
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["data=dsp", "data.sources=[dsp]"], r"data\.sources=\['dsp'\]: expected names, for data=mixture only"),
+        (["data=mixture", "data.sources=[table]"], r"data\.sources='table': expected one of"),
+    ],
+)
+def test_mistakes_are_named(words: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        compose("train", words)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +21,6 @@ from crm.evaluation.compare import (
     compare,
     paired_frame,
     read_evaluation,
-    unique_names,
     write_judge_tables,
     write_sweep_tables,
 )
@@ -30,7 +28,6 @@ from crm.evaluation.compare import sign_flip_p as flip
 from crm.evaluation.predictions import Sample, read_predictions
 from crm.evaluation.results import summarise, write_results
 from crm.schema import Prediction, to_json
-from crm.training.sweeps import SweepJob
 
 Judge = list[Sample]
 
@@ -193,32 +190,3 @@ def test_the_tables_of_a_sweep(tmp_path: Path) -> None:
     assert "oracle is better" in (tmp_path / "paired.md").read_text()
     with pytest.raises(ValueError, match="nowhere: no such folder; give a sweep's"):
         write_sweep_tables(tmp_path / "nowhere")
-
-
-def job(name: str, **overrides: str) -> SweepJob:
-    return SweepJob(name, overrides, "finished")
-
-
-def test_judges_of_one_name_differ_by_their_settings() -> None:
-    jobs = [
-        job("0", judge="length", seed="1"),
-        job("1", judge="crm", checkpoint="a", seed="1"),
-        job("2", judge="crm", checkpoint="b", seed="1"),
-        job("3", judge="llm", seed="1"),
-    ]
-    names = unique_names(jobs, {"0": "length (longer wins)", "1": "scalar", "2": "scalar"})
-    assert list(names.values()) == [
-        "length (longer wins)",
-        "scalar (checkpoint=a)",
-        "scalar (checkpoint=b)",
-        "judge=llm",
-    ]
-    same = [job("a/0", judge="coin"), job("b/0", judge="coin")]
-    assert list(unique_names(same, {"a/0": "coin", "b/0": "coin"}).values()) == ["coin (job a/0)", "coin (job b/0)"]
-
-
-def test_a_run_of_another_version_is_named(tmp_path: Path) -> None:
-    path = run(tmp_path, "x", {"D+": [1.0]}) / "results.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"schema_version": None}))
-    with pytest.raises(ValueError, match="schema_version: None, this version reads 2"):
-        read_evaluation(tmp_path / "x")

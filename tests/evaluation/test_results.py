@@ -1,8 +1,9 @@
-"""Summaries of small prediction files against numbers worked out by hand; files that are broken on purpose."""
+"""Summaries of small prediction files by hand; `evaluate.py` by its settings, and what it writes for other tools."""
 
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,6 +22,7 @@ from crm.evaluation.run import run_evaluation
 from crm.io.files import replace_file, with_nulls
 from crm.model.export import export_model
 from crm.schema import Comparison, Message, Prediction, Result
+from tests.made_files import write_rows as write
 
 
 def reading(
@@ -118,14 +120,6 @@ def test_unknown_numbers_are_null_at_any_depth() -> None:
     json.dumps(with_nulls(given), allow_nan=False)
 
 
-def test_results_without_limits_are_read_back(tmp_path: Path) -> None:
-    one = Result("D+", "log_loss", 0.7, 1, math.nan, math.nan, math.nan)
-    path = write_results(tmp_path, [one], {"judge": "coin"})
-    assert '"low": null' in path.read_text(encoding="utf-8")
-    _, (found,) = read_results(path)
-    assert found.value == 0.7 and math.isnan(found.low) and math.isnan(found.standard_error)
-
-
 ROWS: list[dict[str, Any]] = [
     {"id": 31, "subset": "hard", "chosen": "one two three", "rejected": "one"},
     {"id": 7, "subset": "easy", "chosen": "one", "rejected": "one two"},
@@ -166,19 +160,6 @@ def test_shares_of_every_subset(tmp_path: Path) -> None:
         evaluate(tmp_path, ROWS, "judge=length")
 
 
-def test_a_reward_model_has_its_name_and_template(make_model: Any, tokenizer: Any, tmp_path: Path) -> None:
-    model = tmp_path / "model"
-    export_model(make_model("scalar"), tokenizer, model, {"max_length": 2048, "seed": 1})
-    words = ("judge=reward_model", f"judge.path='{model}'", "judge.criteria_in=none", "criteria=none")
-    run = evaluate(tmp_path, ROWS, *words)
-    found = read(run / "rewardbench/eval-set.json")
-    assert found["model"] == str(model) and found["chat_template"] == "tokenizer"
-    lines = read_predictions(read(run / "results.json")["run"]["files"]["D+"])
-    easy = [line for line in lines if line.order == "ab" and line.comparison_id.split("|")[0][-1] in "789"]
-    assert found["easy"] == sum((line.preference_logit > 0) == (line.label == "a") for line in easy) / 3
-    assert found.keys() >= {"hard"} and len(easy) == 3
-
-
 def test_what_has_no_verdict_or_no_subset_is_left_out(tmp_path: Path) -> None:
     """One comparison failed and one was too long: both are out of the shares."""
     run = evaluate(tmp_path, ROWS, "judge=length", "criteria=none")
@@ -198,3 +179,111 @@ def test_what_has_no_verdict_or_no_subset_is_left_out(tmp_path: Path) -> None:
     assert (found["easy"], found["hard"]) == (0.75, 1.0)
     write_rewardbench(tmp_path / "b", rows, lines, dict.fromkeys(subsets), model="m", template=False)
     assert not (tmp_path / "b").exists()
+
+
+SMALL = ("data.train=24", "data.validation=8", "data.suite=6", "progress=false")
+NOISED = ("suite.noises=[random]",)
+
+
+def settings(tmp_path: Path, *words: str) -> Any:
+    return compose("evaluate", [*words], tmp_path)
+
+
+def files_of(folder: Path, *words: str) -> dict[str, bytes]:
+    """Prediction files by name; their folders are digests of judge and comparisons."""
+    given = ("judge=length", f"predictions='{folder}'", *SMALL, *words)
+    run_evaluation(settings(folder / "run", *given), show=False)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("[!.]*.jsonl")}
+
+
+def test_no_seed_of_a_run_changes_a_test_set(tmp_path: Path) -> None:
+    one, two = (files_of(tmp_path / f"{seed}", f"seed={seed}", *NOISED) for seed in (1, 2))
+    assert one == two and one
+    assert one != files_of(tmp_path / "other", "data.seed=5", *NOISED)
+
+
+def in_tensorboard(folder: Path) -> dict[str, float]:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    written = accumulator.EventAccumulator(str(folder / "tensorboard")).Reload()
+    return {tag: written.Scalars(tag)[0].value for tag in written.Tags()["scalars"] if tag != "hp_metric"}
+
+
+def test_a_tracker_gets_the_numbers_of_the_files(tmp_path: Path) -> None:
+    given = ("judge=length", "logger=tensorboard", f"predictions={tmp_path / 'kept'}", *SMALL)
+    results = run_evaluation(settings(tmp_path, *given), show=False)
+    finite = {f"{row.suite}/{row.metric}": row.value for row in results if row.value == row.value}
+    assert in_tensorboard(tmp_path) == pytest.approx(finite, abs=1e-6) and "D+/accuracy" in finite
+
+
+def test_attacks_go_into_the_card_of_a_model(make_model: Any, tokenizer: Any, tmp_path: Path) -> None:
+    model = tmp_path / "run" / "model"
+    export_model(make_model("scalar"), tokenizer, model, {"max_length": 600, "seed": 1})
+    given = (f"checkpoint='{model}'", "data=simulation", "suite.names=[D+]", "attacks=4", *SMALL)
+    run_evaluation(settings(tmp_path / "out", *given), show=False)
+    line = (tmp_path / "out" / "robustness.md").read_text().splitlines()[0]
+    assert line.startswith("_n = 4;") and line in (model / "README.md").read_text()
+
+
+WORDS = ("oak", "bread", "yarn", "paint", "moon", "river", "chess", "tea", "violin", "snow")
+
+
+def plain_vote(index: int) -> dict[str, Any]:
+    def turn(role: str, text: str) -> list[dict[str, str]]:
+        return [{"role": role, "content": text}]
+
+    winner = ("a", "b", "tie")[index % 3]
+    long, short = turn("assistant", "a long answer"), turn("assistant", "short")
+    return {
+        "id": f"v{index}",
+        "prompt": turn("user", f"{WORDS[index % 10]} {index}"),
+        "response_a": long if winner == "a" else short,
+        "response_b": long if winner == "b" else turn("assistant", "brief") if winner == "tie" else short,
+        "winner": winner,
+        "topic": f"topic {index % 2}",
+    }
+
+
+def evaluate_votes(folder: Path, *given: str) -> list[Result]:
+    overrides = ["judge=length", "progress=false", f"predictions='{folder / 'predictions'}'", *given]
+    return run_evaluation(compose("evaluate", overrides, folder / "run"), show=False)
+
+
+@pytest.fixture
+def votes(tmp_path: Path) -> Path:
+    return write(tmp_path / "votes.jsonl", [plain_vote(index) for index in range(90)])
+
+
+def test_every_vote_that_is_no_tie_is_evaluated(votes: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    own = [f"data.path='{votes}'", "data=records", "data.test_fraction=0.4"]
+    with pytest.raises(ValueError, match=r"no record has criteria.*criteria=none"):
+        evaluate_votes(tmp_path, *own)
+    with caplog.at_level(logging.INFO):
+        results = evaluate_votes(tmp_path, *own, "criteria=none")
+    accuracy = {row.suite: row for row in results if row.metric == "accuracy"}
+    assert set(accuracy) == {"D+"}
+    assert accuracy["D+"].value == 1
+    assert "suite D- is empty" in caplog.text and "given_generic_criterion 90" in caplog.text
+    document = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert document["run"]["criteria"] == "none"
+    held = document["run"]["rows"]["suite_D"]
+    rows = read_predictions(document["run"]["files"]["D+"])
+    assert accuracy["D+"].n == len(rows) // 2 < held
+
+
+def test_results_say_what_was_shown_of_a_user(tmp_path: Path) -> None:
+    row = {"question": "Which oil?", "chosen": "linseed oil", "rejected": "paint", "category": "diy"}
+    row |= {"profile": [{"text": "Oak?"}], "rubric_aspects": [{"aspect": "Food safe"}]}
+    path = write(tmp_path / "rows.jsonl", [{"id": index, **row, "question": f"Oil {index}?"} for index in range(3)])
+    data = ["data=personalized_rewardbench", f"data.path='{path}'"]
+    for words, title in (
+        ("data.profile=first", "(profile: first 10 posts)"),
+        ("criteria=none", "(profile: none) (criteria=none)"),
+    ):
+        results = evaluate_votes(tmp_path, *data, words)
+        assert results[0].config == f"length (longer wins) on personalized_rewardbench {title}"
+
+
+def test_a_profile_that_cannot_be_is_named(tmp_path: Path) -> None:
+    data = ["data=personalized_rewardbench", "data.path=x", "data.profile=all"]
+    with pytest.raises(ValueError, match=r"^data.profile='all': expected one of none, first, bm25"):
+        compose("evaluate", ["judge=length", *data], tmp_path)

@@ -41,13 +41,6 @@ def judged(rows: list[Comparison], score: dict[str, float]) -> list[Prediction]:
     return made
 
 
-def test_every_response_meets_the_first_of_its_group_once_an_aspect() -> None:
-    rows = rating_comparisons(RESPONSES, WORDINGS, seed=1)
-    assert len(rows) == len({row.id for row in rows}) == 2 * 2 * 2
-    assert {row.response_b[0].content for row in rows} == {"text of a"}
-    assert {row.criteria[0] for row in rows} <= {"Be clear", "Say it plainly", "Be fun"}
-
-
 def test_rho_by_hand() -> None:
     rows = rating_comparisons(RESPONSES, WORDINGS, seed=1)
     found = agreement(RESPONSES, judged(rows, {"a": 0.5, "b": 2.0, "c": -1.0})).set_index("aspect")
@@ -82,8 +75,3 @@ def test_on_real_ratings(tmp_path: Path, name: str) -> None:
     run_agreement(compose("evaluate", words, tmp_path / "out"))
     found = pd.read_csv(tmp_path / "out" / "agreement.csv", skiprows=1).set_index("aspect")
     assert found.loc[MEAN, "groups"] >= 25 and -1 < found.loc[MEAN, "low"] < found.loc[MEAN, "rho"] < 1
-
-
-def test_other_data_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="data=simulation: has no ratings of single responses; use data=summeval"):
-        run_agreement(compose("evaluate", ["data=simulation", "judge=length"], tmp_path))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import queue
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from crm.evaluation.results import read_results
 from experiments import jobs
-from experiments.jobs import Job, JobResult, run_job, run_jobs
+from experiments.jobs import Job, run_jobs
+from tests.experiments.conftest import run_here
 
 TINY = (
     "data.train=32",
@@ -27,13 +25,6 @@ TINY = (
 )
 
 
-def here(job: Job, monkeypatch: pytest.MonkeyPatch) -> JobResult:
-    """The job in this process, which takes no time to start."""
-    monkeypatch.setattr(jobs, "_quiet", lambda folder: None)
-    channel: queue.Queue[Any] = queue.Queue()
-    return run_job(job, channel)
-
-
 def test_a_failing_job_ends_the_call_and_the_job_beside_it(tmp_path: Path) -> None:
     # Ten thousand epochs would take hours: the call comes back only if the other job is stopped.
     endless = Job("endless", tmp_path / "endless", (*TINY, "schedule.epochs=10000"))
@@ -43,35 +34,14 @@ def test_a_failing_job_ends_the_call_and_the_job_beside_it(tmp_path: Path) -> No
     assert not (tmp_path / "endless" / "model").exists()
 
 
-def test_results_come_back_and_a_second_call_trains_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = Job(
-        "one",
-        tmp_path / "one",
-        (*TINY, "schedule.epochs=1"),
-        evaluations={"clean": ("suite.names=[D+]", "data.train=32", "data.validation=8", "data.suite=8")},
-        leaderboards={"brief": ("Prefers concise answers",)},
-        ranking=("bank.queries_per_topic=1",),
-    )
-    first = here(job, monkeypatch)
-    assert str(first.results["clean"]) == str(read_results(tmp_path / "one" / "clean" / "results.json")[1])
-    assert len(first.leaderboards["brief"].wins) == 12
-    facts = json.loads((tmp_path / "one" / "brief" / "criteria.json").read_text(encoding="utf-8"))
-    assert facts["criteria"] == ["Prefers concise answers"]
-    weights = tmp_path / "one" / "model" / "model.safetensors"
-    written = weights.stat().st_mtime_ns
-    monkeypatch.setattr(jobs, "run_training", lambda *_: pytest.fail("trained again"))
-    again = here(job, monkeypatch)
-    assert weights.stat().st_mtime_ns == written
-    assert str(again.results) == str(first.results)
-    assert again.leaderboards["brief"].win_rates() == first.leaderboards["brief"].win_rates()
-
-
 def test_a_new_first_stage_is_followed_by_a_new_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "_quiet", lambda folder: None)
+
     def made(steps: int) -> tuple[int, int]:
         warm_up = ("head=scalar", "loss=ranking", f"schedule.max_steps={steps}")
         overrides = (*TINY, "loss=cls", "head=pairwise_span", "schedule.epochs=1", "schedule.max_steps=1")
         job = Job("one", tmp_path / "one", overrides, stages=(warm_up, ()))
-        here(job, monkeypatch)
+        run_here([job])
         folders = (tmp_path / "one" / "stage_1" / "model", tmp_path / "one" / "model")
         return tuple((folder / "crm.json").stat().st_mtime_ns for folder in folders)  # type: ignore[return-value]
 

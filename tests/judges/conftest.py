@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,7 @@ CHATML = (
     "{{- '<|im_start|>' + message.role + '\\n' + message.content | trim + '<|im_end|>\\n' -}}"
     "{%- endfor -%}"
 )
-
-
-@pytest.fixture(scope="session")
-def chatml() -> str:
-    """A template that trims, as many do, and ends in a line break."""
-    return CHATML
+"""A template that trims, as many do, and ends in a line break."""
 
 
 @pytest.fixture(scope="session")
@@ -58,16 +52,6 @@ def save_tokenizer(tokenizer: Any, folder: Path, template: str | None) -> None:
     kept, tokenizer.chat_template = tokenizer.chat_template, template
     tokenizer.save_pretrained(folder)
     tokenizer.chat_template = kept
-
-
-@pytest.fixture(scope="session")
-def edit_json() -> Callable[..., None]:
-    """``edit_json(path, **changes)``."""
-
-    def edit(path: Path, **changes: Any) -> None:
-        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-    return edit
 
 
 @pytest.fixture(scope="session")

@@ -15,15 +15,14 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 from crm.config import compose
-from crm.evaluation.run import run_evaluation
 from crm.judges import hub_reward_model
 from crm.judges.config import JudgeConfig
 from crm.judges.crm_judge import open_checkpoint
 from crm.judges.hub_reward_model import FIRST_MARK, ControlTokens, HubRewardModel
-from crm.judges.open import check_judge
 from crm.leaderboard.columns import run_bank_score
 from crm.model.export import export_model
 from tests.conftest import rounding
+from tests.judges.conftest import CHATML
 from tests.leaderboard.test_own_words import made_bank
 
 
@@ -136,7 +135,7 @@ def test_too_long_is_left_out_and_never_cut(opened, comparisons, read_all) -> No
     assert all(reading.score_a == pytest.approx(whole[key].score_a, abs=allowed) for key, reading in short.items())
 
 
-def test_the_digest_says_what_decides(folder, opened, tmp_path, make_hub_model, chatml) -> None:
+def test_the_digest_says_what_decides(folder, opened, tmp_path, make_hub_model) -> None:
     digests = [
         opened(**changes).digest
         for changes in (
@@ -149,7 +148,7 @@ def test_the_digest_says_what_decides(folder, opened, tmp_path, make_hub_model, 
     ]
     copy = shutil.copytree(folder, tmp_path / "elsewhere")
     assert open_reward_model(copy).digest == digests[0], "where it lies does not matter"
-    (copy / "chat_template.jinja").write_text(chatml + "!")
+    (copy / "chat_template.jinja").write_text(CHATML + "!")
     digests.append(open_reward_model(copy).digest)
     digests.append(open_reward_model(make_hub_model(tmp_path / "w", initializer_range=0.2)).digest)
     assert len(set(digests)) == len(digests)
@@ -163,24 +162,24 @@ DROPS = "{%- if messages[0].role == 'system' -%}{%- set messages = messages[1:] 
 @pytest.mark.parametrize(
     ("start", "text"), [(REFUSES, "refuses the conversation"), (DROPS, "leaves 'likes tests' out")]
 )
-def test_a_template_without_a_system_role(start, text, chatml, make_hub_model, tmp_path, comparisons, read_all) -> None:
-    folder = str(make_hub_model(tmp_path / "m", template=start + chatml))
+def test_a_template_without_a_system_role(start, text, make_hub_model, tmp_path, comparisons, read_all) -> None:
+    folder = str(make_hub_model(tmp_path / "m", template=start + CHATML))
     with pytest.raises(ValueError, match=rf"judge\.criteria_in=system: .*{text}.*; set judge\.criteria_in=user"):
         open_reward_model(folder, criteria_in="system")
     assert len(read_all(open_reward_model(folder, criteria_in="user"), comparisons[:1])) == 2
     assert open_reward_model(folder).criteria_in == "user"
 
 
-def test_turns_that_a_template_refuses_are_a_failure(chatml, make_hub_model, tmp_path, comparisons, read_all) -> None:
+def test_turns_that_a_template_refuses_are_a_failure(make_hub_model, tmp_path, comparisons, read_all) -> None:
     """The third comparison has a follow-up of the user in a response; the second a system turn of its own."""
-    strict = "{{- raise_exception('too many') if messages | length > 3 -}}" + chatml
+    strict = "{{- raise_exception('too many') if messages | length > 3 -}}" + CHATML
     judge = open_reward_model(make_hub_model(tmp_path / "m", template=strict))
     found = read_all(judge, comparisons)
     assert {name for (name, _), reading in found.items() if reading.failure == "template_refused"} == {"c1", "c3", "c4"}
     assert found["c0", "ab"].failure is None
 
 
-def test_what_is_no_reward_model_is_refused(folder, make_hub_model, tokenizer, tmp_path, edit_json) -> None:
+def test_what_is_no_reward_model_is_refused(folder, make_hub_model, tokenizer, tmp_path) -> None:
     def refused(place: Path, text: str, **changes: Any) -> None:
         with pytest.raises(ValueError, match=text) as caught:
             open_reward_model(place, **changes)
@@ -199,7 +198,9 @@ def test_what_is_no_reward_model_is_refused(folder, make_hub_model, tokenizer, t
     (cut / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:-9])
     refused(cut, "cannot be loaded")
     custom = shutil.copytree(folder, tmp_path / "custom")
-    edit_json(custom / "config.json", model_type="own", auto_map={"AutoConfig": "own.Own"})
+    settings = json.loads((custom / "config.json").read_text())
+    own = {"model_type": "own", "auto_map": {"AutoConfig": "own.Own"}}
+    (custom / "config.json").write_text(json.dumps(settings | own))
     (custom / "own.py").write_text("raise SystemExit('code was run')")
     refused(custom, "cannot be loaded")
 
@@ -213,30 +214,6 @@ def test_a_cached_model_needs_no_network_and_its_commit_is_in_the_digest(folder,
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     judge = open_reward_model("someone/cached")
     assert judge.digest.startswith(f"someone/cached@{commit}-")
-
-
-def test_a_missing_model_is_named_before_data_is_read(tmp_path: Path, monkeypatch) -> None:
-    def config(path: str, *more: str) -> Any:
-        return compose("evaluate", ["judge=reward_model", f"judge.path={path}", *more], tmp_path)
-
-    with pytest.raises(ValueError, match=r"^judge\.path=.*gone: no such folder; judge\.path=<folder>"):
-        check_judge(config(f"'{tmp_path}/gone'"))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(ValueError, match=r"^judge\.path=no/such: not cached here, and the hub cannot be reached"):
-        check_judge(config("no/such"))
-
-
-def evaluate(run_dir: Path, *words: str) -> dict[str, Any]:
-    common = ["data.train=24", "data.validation=8", "data.suite=6", "progress=false", "suite.names=[D+,D-]"]
-    run_evaluation(compose("evaluate", [*common, f"predictions='{run_dir}/kept'", *words], run_dir), show=False)
-    return dict(json.loads((run_dir / "results.json").read_text()))
-
-
-def predicted(document: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
-    rows = [
-        json.loads(line) for file in document["run"]["files"].values() for line in Path(file).read_text().splitlines()
-    ]
-    return {(row["comparison_id"], row["order"]): row for row in rows}
 
 
 def test_close_scores_do_not_tie_under_bfloat16(folder: Path, comparisons) -> None:

@@ -115,23 +115,6 @@ def test_a_reply_without_a_verdict_is_a_failure_and_never_a_preference(
         assert not any(reading.failure for reading in read(LlmJudge(endpoint(url), cache=cache), ROWS[:2]))
 
 
-def test_a_call_without_a_reply_is_left_out_counted_and_asked_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    fails = {"row 1", "row 4"}
-
-    def answer(body: dict[str, Any], _: object) -> Answer:
-        return (400, "{}") if material(body)["conversation"][0]["content"] in fails else shorter(body)
-
-    cache = ReplyCache(tmp_path / "c.sqlite")
-    with chat_endpoint(answer) as url:
-        first = read(LlmJudge(endpoint(url), cache=cache), ROWS)
-        assert len(first) == 8 and "4 unanswered (rejected), such as: " in caplog.text
-        fails.clear()
-        assert len(read(LlmJudge(endpoint(url), cache=cache), ROWS)) == 12
-    assert read(LlmJudge(endpoint("http://127.0.0.1:9/v1")), ROWS) == []
-
-
 def test_the_digest_names_what_decides_and_not_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     def digest(url: str = "http://x/v1", **settings: Any) -> str:
         return LlmJudge(endpoint(url, **settings)).digest

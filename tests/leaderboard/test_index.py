@@ -217,7 +217,7 @@ def test_the_files_are_those_of_single_readings(
         assert list(tables[0].columns) == list(tables[1].columns) and len(tables[0]) == len(tables[1]) == 13
 
 
-def test_weights_turn_and_outweigh_criteria(make_folder: Any, tmp_path: Path) -> None:
+def test_a_negative_weight_turns_a_criterion(make_folder: Any, tmp_path: Path) -> None:
     folder = make_folder("late")
     liked = rank(folder, tmp_path / "liked", "criteria=[Prefers concise answers]")
     disliked = rank(folder, tmp_path / "disliked", "criteria=[Prefers concise answers]", "weights=[-1]")
@@ -226,16 +226,12 @@ def test_weights_turn_and_outweigh_criteria(make_folder: Any, tmp_path: Path) ->
     facts = json.loads((tmp_path / "disliked" / "criteria.json").read_text())
     assert facts["weights"] == [-1.0] and facts["criteria"] == ["Prefers concise answers"]
     assert "-1 x Prefers concise answers" in (tmp_path / "disliked" / "leaderboard.md").read_text()
-    both = rank(folder, tmp_path / "both", "criteria=[Prefers concise answers, Wants sources]", "weights=[1,0]")
-    assert both.win_rates() == pytest.approx(liked.win_rates(), abs=1e-6)
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["weights=[1]"], r"weights=\[1.0\]: expected as many numbers as criteria \(0\), or none"),
         (["criteria=[a]", "weights=[0]"], "one at least that is not 0"),
-        (["criteria=[a]", "weights=[inf]"], "finite numbers"),
         (["criteria=[a]", "weights=[-1]"], r"weights=\[-1.0\]: .* reads all criteria together and cannot weigh them"),
     ],
 )

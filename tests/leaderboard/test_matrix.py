@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -86,17 +85,6 @@ def test_two_who_write_at_once_lose_nothing(tmp_path: Path) -> None:
     second.count(["Length"])
     first.add([Column("Depth", "llm")], [1, 2, 3, 4])
     assert set(CriteriaMatrix(second.bank, second.path).columns) == {"Humour", "Length", "Depth"}
-
-
-def test_equal_responses_share_a_row(tmp_path: Path) -> None:
-    twins = replace(
-        bank("brief", "lister"),
-        responses={"a": {"q0": "Yes.", "q1": "No."}, "b": {"q0": "Yes.", "q1": "Yes."}},
-        baseline="a",
-    )
-    matrix = CriteriaMatrix(twins, tmp_path / "criteria.parquet")
-    matrix.count(["Length"])
-    assert matrix.raw("Length").shape == (2, 2)
 
 
 def test_another_file_is_refused(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from scipy import special, stats
 
 from crm.leaderboard.outcomes import Outcomes
 from crm.leaderboard.ranking import Leaderboard, bradley_terry, compare, elo, may_be_first, paired_p
-from tests.boards import outcomes
+from tests.made_files import outcomes
 
 
 def views(board: Leaderboard) -> dict[str, pd.DataFrame]:
@@ -150,22 +150,6 @@ def test_tau_against_true_win_rates() -> None:
     assert compare(board, {**strengths, "base": 0.01}, seed=3, resamples=200).mean > 0.7
     with pytest.raises(ValueError, match="in one only: a, z"):
         compare(board, {**{k: v for k, v in strengths.items() if k != "a"}, "z": 1.0}, seed=3)
-
-
-def test_records_hold_what_the_tables_hold() -> None:
-    """And a topic that is called as a column."""
-    logits, topics = noisy({"x": 1.0, "y": 0.2, "z": -1.0}), ("rank", "B") * 30
-    board = Leaderboard(outcomes(logits, topics=topics, words=14 + np.arange(60) % 13))
-    found = {record["model"]: record for record in board.records()}
-    frame = board.frame().set_index("model")
-    for name, record in found.items():
-        for column in ("rank", "rank_low", "win_rate", "n", "unread", "mean_words"):
-            assert record[column] == frame.loc[name, column], (name, column)
-        assert ", ".join(record["tied_with"]) == frame.loc[name, "tied_with"]
-        assert record["rank_high"] == record["rank_low"] + len(record["tied_with"])
-        assert (record["low"] is None) == math.isnan(frame.loc[name, "low"])
-        assert record["topics"]["B"] == pytest.approx(board.wins[name].to_numpy()[1::2].mean())
-        assert set(record["topics"]) == {"rank", "B"}
 
 
 @pytest.mark.parametrize("seed", range(3))

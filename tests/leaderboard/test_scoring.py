@@ -1,19 +1,22 @@
-"""Scoring a bank: outcomes against scores worked out one response at a time."""
+"""Scoring a bank: outcomes against scores worked out one response at a time; responses that are no answer."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
+from crm.config import compose
 from crm.judges.crm_judge import CrmJudge
-from crm.judges.judge import Reading
 from crm.leaderboard.bank.bank import Bank, BankQuery
-from crm.leaderboard.ranking import Leaderboard
+from crm.leaderboard.run import run_leaderboard
 from crm.leaderboard.scoring import bank_comparisons, score_bank, to_outcomes
+from crm.leaderboard.validity import EMPTY, REPEATING, STUFFED, TRUNCATED, flaws
 from crm.model.batching.batches import collate
 from crm.schema import Comparison, Message, Prediction
 
@@ -75,42 +78,55 @@ def test_orders_are_averaged_and_one_order_alone_is_no_verdict(bank) -> None:
     assert to_outcomes(bank, read, too_long=True).answered.all()
 
 
-class FlakyJudge:
-    """Prefers more words. On queries in ``down`` it does not answer, on those in ``nonsense`` it gives no verdict."""
-
-    digest = "flaky"
-
-    def __init__(self, down: set[str], nonsense: set[str] = frozenset(), left_out: str = "unanswered") -> None:  # type: ignore[assignment]
-        self.down, self.nonsense, self.left_out = down, nonsense, left_out
-
-    def read(self, comparisons: Any) -> Any:
-        for row, order in comparisons:
-            words = [len(turns[0].content.split()) for turns in (row.response_a, row.response_b)]
-            if row.preference_id in self.nonsense:
-                yield [Reading(row, order, None, failure="no_verdict")]
-            elif row.preference_id not in self.down or (words[0] < 6 or order == "ba"):
-                yield [Reading(row, order, float(words[0] - words[1]))]
+STEPS = ("Boil", "Warm", "Fill", "Cover", "Stir", "Serve")
+PROSE = "".join(f"{step} it first, then let the leaves stand for {at} minutes. " for at, step in enumerate(STEPS))
+LINES = "\n".join(f"- Step {place}: move the {thing} to the left side." for place, thing in enumerate("abcdef"))
 
 
-def words_bank() -> Bank:
-    """Model "good" has 6 words, "ok" 3, the baseline 2."""
-    queries = tuple(BankQuery(f"q{n}", (Message("user", f"Tell me {n}"),), "t") for n in range(40))
-    texts = {"base": "two words", "ok": "three words now", "good": "six words are more than three"}
-    return Bank("words", "base", queries, {who: {q.id: text for q in queries} for who, text in texts.items()})
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", (EMPTY,)),
+        (" \n\u00a0", (EMPTY,)),
+        ("😺🐾", ()),
+        ("42", ()),
+        (PROSE, ()),
+        (PROSE + "After that you may add the milk and some sugar but you should never", (TRUNCATED,)),
+        (PROSE + "After that you may add milk,\n\n- sugar for those who like it very sweet indeed and warm", ()),
+        (PROSE + "Thank you for reading all of this, and visit us again soon #tea #warm #leaves", ()),
+        ("Here it is:\n```python\nprint(1)", (TRUNCATED,)),
+        ("Here it is:\n```python\nprint(1)\n```", ()),
+        ("The same again, and " * 30 + "done.", (REPEATING,)),
+        ("I can move it to the left side for you.\n" * 6, (REPEATING,)),
+        (LINES, ()),
+        ("A short poem.\n" + "-" * 80 + "\n" + "-" * 80, ()),
+        ("I know that you prefer SHORT answers without lists, so here is one.", (STUFFED,)),
+        ("Short answers are best.", ()),
+    ],
+)
+def test_what_is_a_flaw(text: str, found: tuple[str, ...]) -> None:
+    assert flaws(text, ["prefer short answers without lists.", "short answers"]) == found
 
 
-def test_what_got_no_answer_is_unknown_and_asked_again_and_what_has_no_verdict_is_lost(tmp_path: Path) -> None:
-    bank, down = words_bank(), {f"q{n}" for n in range(25)}
-    given: Any = {"folder": tmp_path, "progress": False}
-    found, counts = score_bank(FlakyJudge(down, {"q30"}), bank, (), **given)
-    assert counts["unanswered"] == 25, "one order of the model good on each of them"
-    assert (~found.answered).sum(axis=0).tolist() == [25, 0, 0] and found.models[0] == "good"
-    board = Leaderboard(found)
-    assert [row.model for row in board.rows] == ["good", "ok", "base"]
-    assert board.left_out == 26, "nobody has a verdict on q30"
-    assert {row.n for row in board.rows} == {14} and board.unread == {}
-    again, counts = score_bank(FlakyJudge(set(), {"q30"}), bank, (), **given)
-    assert counts["made"] == 25 and again.answered.all()
-    # What was too long for the judge can never be read, and is lost as before.
-    lost = score_bank(FlakyJudge(down, left_out="too_long"), bank, (), **{**given, "folder": tmp_path / "long"})[0]
-    assert Leaderboard(lost).unread == {"good": 25} and Leaderboard(lost).left_out == 0
+def teas() -> Bank:
+    queries = tuple(BankQuery(f"q{i}", (Message("user", f"Question {i}?"),), "tea") for i in range(12))
+    texts = {"brief": "Yes.", "wordy": "That depends on many things, all named here.", "base": "Well, yes and no."}
+    responses = {name: {query.id: text for query in queries} for name, text in texts.items()}
+    responses["wordy"]["q3"] = " "
+    return Bank(name="teas", queries=queries, responses=responses, baseline="base")
+
+
+def test_the_table_counts_them_and_the_setting_leaves_their_queries_out(tmp_path: Path) -> None:
+    teas().save(tmp_path / "bank")
+    config = compose(
+        "leaderboard",
+        ["judge=length", "bank=folder", f"bank.path={tmp_path / 'bank'}", f"predictions={tmp_path}", "progress=false"],
+        tmp_path / "run",
+    )
+    board = run_leaderboard(config, show=False)
+    table = pd.read_csv(tmp_path / "run/leaderboard.csv", skiprows=1).set_index("model")
+    assert table["flawed"].to_dict() == {"wordy": 1, "brief": 0, "base": 0}
+    assert len(board.outcomes.queries) == 12
+    clean = run_leaderboard(replace(config, drop_flawed=True), show=False)
+    assert set(board.outcomes.queries) - set(clean.outcomes.queries) == {"q3"}
+    assert clean.win_rates()["wordy"] >= board.win_rates()["wordy"]

@@ -16,7 +16,7 @@ from crm.model.batching.batches import collate, collate_forest
 from crm.model.batching.forest import varlen
 from crm.model.heads import LINEAR_HEADS
 from crm.model.reward_model import RewardModel, build_score
-from tests.model.outcomes import assert_same, outcome
+from tests.model.helpers import assert_same, outcome
 
 
 @pytest.fixture

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import random
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -17,19 +15,13 @@ from torch import Tensor
 from crm.model.batching import forest as forests
 from crm.model.batching.batches import ForestBatch, collate, collate_forest
 from crm.model.batching.forest import (
-    CALL,
-    GATHERED,
-    Forest,
     TreeMask,
     common_prefix,
-    full_mask,
     grow_forest,
-    read_mask,
     unique_tokens,
-    varlen,
 )
-from crm.model.encoding import EncodedComparison, token_ids
-from crm.model.heads import HEADS, LINEAR_HEADS, head_named
+from crm.model.encoding import EncodedComparison
+from crm.model.heads import HEADS, head_named
 from crm.schema import Comparison, Message
 
 ROW = Comparison("c", "p", ("x",), *[(Message("user", "x"),)] * 3, "a")
@@ -95,12 +87,6 @@ def test_a_forest_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert grown.places(3, 0, 5) == (1, 2, 3, 5, 6) and grown.places(3, 2, 4) == (3, 5)
 
 
-def test_a_short_common_run_is_not_worth_a_node() -> None:
-    one, other = (1,) * (forests.MIN_SHARED - 1), (1,) * forests.MIN_SHARED
-    assert len(grow_forest([(*one, 2), (*one, 3)]).nodes) == 2
-    assert len(grow_forest([(*other, 2), (*other, 3)]).nodes) == 3
-
-
 @settings(derandomize=True, deadline=None, max_examples=100)
 @given(sequences=st.lists(few_tokens, min_size=1, max_size=9), least=st.integers(1, 4))
 def test_every_sequence_is_read_back_and_its_path_is_its_past(sequences: list[tuple[int, ...]], least: int) -> None:
@@ -155,80 +141,3 @@ def test_a_forest_batch_by_hand_plain_and_filled_up() -> None:
     assert torch.equal(filled.input_ids[:, :14], batch.input_ids) and filled.reads.tolist() == batch.reads.tolist()
     wider = dense_of(filled, filled.tree_mask)
     assert torch.equal(wider[:14, :14], seen) and not wider[:14, 14:].any() and not wider[14:, :14].any()
-
-
-@pytest.mark.parametrize("head", LINEAR_HEADS)
-def test_tokens_see_exactly_the_beginning_of_their_sequence(make_encoder, comparisons, head) -> None:
-    rows = [*comparisons, *(replace(row, criteria=(*row.criteria, "And rhymes")) for row in comparisons)]
-    encoded = [make_encoder(head).encode(row, order) for row in rows for order in ("ab", "ba")]
-    batch = collate_forest(encoded)
-    seen, ids, positions = dense_of(batch, batch.tree_mask), batch.input_ids[0], batch.position_ids[0]
-    assert torch.equal(seen.sum(dim=1), positions + 1)
-    flat = {token_ids(sequence) for row in encoded for sequence in row.sequences}
-    beginnings = {sequence[:end] for sequence in flat for end in range(1, len(sequence) + 1)}
-    pasts = []
-    for row in seen:
-        keys = torch.nonzero(row).flatten()
-        pasts.append(tuple(ids[keys[positions[keys].argsort()]].tolist()))
-    assert set(pasts) == beginnings
-    assert torch.equal(dense_of(batch, batch.read_mask), seen[batch.read_tokens])
-    for row, (first, second) in zip(encoded, batch.reads.tolist(), strict=True):
-        for (sequence, position), read in zip(row.reads, (first, second), strict=True):
-            assert pasts[int(batch.read_tokens[read])] == token_ids(row.sequences[sequence])[: position + 1]
-
-
-@pytest.fixture(params=range(2))
-def forest(request) -> Forest:
-    """Sequences of 1 to 200 tokens that begin alike in runs of any length, some of them equal."""
-    draw = random.Random(request.param)
-    sequences = [tuple(draw.choices(range(3, 9), k=draw.randint(1, 80)))]
-    for _ in range(24):
-        beginning = draw.choice(sequences)
-        beginning = beginning[: draw.randint(0, len(beginning))]
-        sequences.append(beginning + tuple(draw.choices(range(3, 9), k=draw.randint(not beginning, 120))))
-    return grow_forest([*sequences, *sequences[:3]])
-
-
-def tree_masks(forest: Forest) -> list[TreeMask]:
-    """Of all tokens, and of the last of each node and a few more."""
-    some = {node.start + node.length - 1 for node in forest.nodes} | set(range(0, len(forest.ids), 17))
-    return [full_mask(forest), read_mask(forest, sorted(some))]
-
-
-def test_groups_and_varlen_sequences_see_what_the_spans_say(forest) -> None:
-    for tree_mask in tree_masks(forest):
-        answers = []
-        for group in tree_mask.calls.groups:
-            count, queries, keys = group.shape
-            mask = torch.ones(count, 1, queries, keys).tril().log() if group.mask is None else group.mask
-            of, index = group.queries.view(count, queries).tolist(), group.keys.view(count, keys)
-            for row in range(count):
-                answers += [(of[row][query], index[row][mask[row, 0, query] == 0]) for query in range(queries)]
-        expected = dense(tree_mask, len(forest.ids))
-        assert len(tree_mask.calls.back) == len(expected)
-        for query, place in enumerate(tree_mask.calls.back.tolist()):
-            whose, found = answers[place]
-            assert whose == query and sorted(found.tolist()) == expected[query].nonzero().flatten().tolist()
-        calls = varlen(tree_mask.spans)
-        seen = torch.zeros_like(expected)
-        for (q0, q1), (k0, k1) in zip(
-            pairwise(calls.cu_queries.tolist()), pairwise(calls.cu_keys.tolist()), strict=True
-        ):
-            own = calls.keys[k0:k1]
-            for query in range(q0, q1):
-                seen[query, own[: len(own) - (q1 - 1 - query)]] = True
-        assert torch.equal(seen, expected)
-
-
-def test_a_call_is_saved_where_little_is_read_in_vain(forest) -> None:
-    for tree_mask in tree_masks(forest):
-        read = sum(math.prod(group.shape) for group in tree_mask.calls.groups)
-        needed = sum(len(span.keys) * len(span.seen) for span in tree_mask.spans)
-        assert read - needed <= CALL * len(tree_mask.spans)
-    alike = grow_forest([(*range(9), last, *range(40)) for last in range(20, 52)])
-    assert len(alike.nodes) == 33 and len(full_mask(alike).calls.groups) == 2
-    long = grow_forest([(first, *range(100 * first)) for first in (1, 4, 8)])
-    assert len(full_mask(long).calls.groups) == 3
-    many = full_mask(grow_forest([(*range(3000), last, *range(40)) for last in range(4000, 4064)])).calls.groups
-    assert all(count == 1 or count * keys <= GATHERED for count, _, keys in (group.shape for group in many))
-    assert len(many) == 1 + math.ceil(64 / (GATHERED // 3041))

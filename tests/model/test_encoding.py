@@ -22,7 +22,7 @@ from crm.model.late_reading import LateReader
 from crm.model.reward_model import RewardModel
 from crm.schema import GENERIC_CRITERION, Comparison, Message
 from tests.conftest import CONTROLS
-from tests.model.messages import by_hand, conversations
+from tests.model.helpers import by_hand, conversations
 
 PIECES = [
     *(*CONTROLS, "<|", "|>", "<|im_", "im_start", "im_end|>", "<||im_start|>", "<|im_start|><|im_start|>"),
@@ -89,19 +89,6 @@ def test_data_never_becomes_a_control_token(tokenizer, make_encoder, criterion, 
             assert tokenizer.decode(ids) == by_hand(turns), "every character is still there"
 
 
-@pytest.mark.parametrize("head", LINEAR_HEADS)
-def test_segments_are_the_parts_in_order(tokenizer, make_encoder, comparisons, head) -> None:
-    criteria = system_text((), encoding.POINTWISE_INSTRUCTION if head == "scalar" else encoding.PAIRWISE_INSTRUCTION)
-    responses = [["Knock.", "Who?", "Rain."], ["No."]]
-    shown = [[one] for one in responses] if head == "scalar" else [responses]
-    sequences = make_encoder(head).encode(comparisons[4]).sequences
-    for sequence, spoken in zip(sequences, shown, strict=True):
-        for segment, texts in zip(
-            map(tokenizer.decode, sequence), [[criteria], ["user\nA joke?"], *spoken], strict=True
-        ):
-            assert [segment.count(text) for text in texts] == [1] * len(texts)
-
-
 @pytest.mark.parametrize("order", ["ab", "ba"])
 @pytest.mark.parametrize("head", LINEAR_HEADS)
 def test_heads_read_at_the_end_of_a_response(tokenizer, make_encoder, comparisons, head, order) -> None:
@@ -116,14 +103,6 @@ def test_heads_read_at_the_end_of_a_response(tokenizer, make_encoder, comparison
         if head == "pairwise":
             ends = ends[1:] * 2  # the last token only
         assert [text.endswith(f"{end}<|im_end|>") for text, end in zip(reads, ends, strict=True)] == [True, True]
-
-
-@pytest.mark.parametrize("head", LINEAR_HEADS)
-def test_a_head_refuses_another_number_of_responses(make_encoder, comparisons, head) -> None:
-    row = comparisons[1]
-    wrong = (row.response_a, row.response_b) if head == "scalar" else (row.response_a,)
-    with pytest.raises(ValueError, match=f"head={head}: reads "):
-        make_encoder(head).conversation_segments(row.prompt, *wrong)
 
 
 @pytest.mark.parametrize("head", LINEAR_HEADS)

@@ -16,11 +16,10 @@ import torch
 from crm.model.attention.frozen_layers import FrozenLayers, FrozenStates, freeze_lower_layers
 from crm.model.backbone import add_lora, build_tiny_backbone, without_lora_wrapper
 from crm.model.batching.batches import collate, collate_forest
-from crm.model.batching.forest import grow_forest
 from crm.model.export import export_model, load_checkpoint
 from crm.model.reward_model import RewardModel, build_score
 from tests.conftest import rounding
-from tests.model.outcomes import assert_same, outcome
+from tests.model.helpers import assert_same, outcome
 
 LOWER, MUCH = 2, 10**7
 
@@ -98,17 +97,6 @@ def test_a_second_epoch_runs_no_frozen_layer(kind, make_deep, batches) -> None:
     assert len(lower) == 2 and len(upper) == 5
 
 
-def test_of_a_new_ending_only_its_path_is_run(make_deep, make_encoder, comparisons) -> None:
-    encoder, model = make_encoder("scalar"), keeping(make_deep())
-    known, near = comparisons[0], replace(comparisons[0], response_b=comparisons[1].response_b)
-    model(collate_forest([encoder.encode(known)]))
-    batch = collate_forest([encoder.encode(known), encoder.encode(near)])
-    with calls_of(model, 0) as lower:
-        model(batch)
-    assert lower == [encoder.encode(near).lengths[1]]
-    assert lower[0] < batch.tokens
-
-
 @pytest.mark.usefixtures("in_float64")
 def test_without_room_states_are_computed_again_and_reported_once(make_deep, batches, caplog) -> None:
     plain = make_deep()
@@ -180,31 +168,6 @@ def test_freezing_stops_exactly_the_lowest_layers(tokenizer, layers: int) -> Non
     assert frozen == {0: set(), 1: expected, 2: expected | {"norm.weight"}}[layers]
     with pytest.raises(ValueError, match=r"model.freeze_layers=3: the backbone has 2 layers"):
         freeze_lower_layers(model, 3)
-
-
-def test_every_token_is_found_by_what_precedes_it_while_there_is_room() -> None:
-    """Sequences over three ids, cut as each forest happens to; a state depends on the whole beginning."""
-    draw = torch.Generator().manual_seed(0)
-    forests = [grow_forest([tuple(torch.randint(3, (n,), generator=draw).tolist()) for n in (3, 9, 20, 14)])
-               for _ in range(8)]  # fmt: skip
-    for room in (0, 6, 10_000):
-        kept, seen = FrozenStates(3, budget=room * FrozenStates(3, budget=0).token_bytes), set()
-        for forest in forests * 2:
-            beginnings = []
-            for node in forest.nodes:
-                ids: list[int] = []
-                for above in (forest.nodes[index] for index in node.path):
-                    ids += forest.ids[above.start : above.start + above.length]
-                beginnings += [tuple(ids[: node.depth + count]) for count in range(1, node.length + 1)]
-            states = torch.tensor([[hash((begin, i)) % 1000 / 7 for i in range(3)] for begin in beginnings])
-            slots, new = kept.slots(forest.ids, forest.nodes)
-            kept.write(slots[new], states[new])
-            known = (slots > 0).nonzero().squeeze(1).tolist()
-            assert {beginnings[index] for index in new} == {beginnings[index] for index in known} - seen
-            seen |= {beginnings[index] for index in known}
-            assert len(kept) == len(seen) <= room
-            assert torch.equal(kept.read(slots[known]), states[known])
-        assert len(known) == len(slots) or len(kept) == room
 
 
 def test_a_head_that_reads_every_token_may_keep_the_whole_backbone(make_model, make_encoder, comparisons) -> None:

@@ -67,18 +67,6 @@ def test_scores_are_products_of_vectors_made_apart(model, encoder, make_reader, 
         torch.testing.assert_close(found[0] - found[1], logit, rtol=0, atol=rounding(scores))
 
 
-def test_criteria_add_up_with_their_weights(make_model, make_reader, comparisons) -> None:
-    model = make_model("late")
-    reader, row = make_reader(model), comparisons[0]
-    one, other = user_vector(reader, ["Short"]), user_vector(reader, ["Friendly"])
-    both, against = user_vector(reader, ["Short", "Friendly"]), user_vector(reader, ["Short", "Friendly"], [2.0, -1.0])
-    vector = reader.responses([(row.prompt, row.response_a)])[0]
-    for user, expected in ((both, one + other), (against, 2 * one - other)):
-        torch.testing.assert_close(vector @ user, vector @ expected, rtol=0, atol=rounding(vector * user))
-    with pytest.raises(ValueError, match="weights: 1 for 2 criteria"):
-        user_vector(reader, ["Short", "Friendly"], [1.0])
-
-
 def test_a_vector_depends_on_its_conversation_alone(make_model, make_reader, comparisons) -> None:
     model = make_model("late")
     reader = make_reader(model)
@@ -93,14 +81,6 @@ def test_a_vector_depends_on_its_conversation_alone(make_model, make_reader, com
     _, response = talks[0]
     other = reader.responses([((Message("user", "Something else?"),), response)])
     assert (other[0] - together[0]).abs().max() > 1e-3, "the query has a say"
-
-
-def test_what_is_too_long_has_no_vector(make_model, make_reader, comparisons) -> None:
-    row = comparisons[0]
-    reader = make_reader(make_model("late"), max_length=40)
-    long = (Message("assistant", "moo " * 100),)
-    vectors = reader.responses([(row.prompt, long), (row.prompt, (Message("assistant", "No."),))])
-    assert vectors[0].isnan().all() and not vectors[1].isnan().any()
 
 
 def test_the_criteria_of_a_side_do_not_depend_on_what_else_is_asked(encoder, comparisons) -> None:

@@ -18,7 +18,7 @@ from crm.model.backbone import add_lora, empty_backbone
 from crm.model.export import to_hugging_face
 from crm.model.reward_model import RewardModel, build_score
 from crm.training.devices import wrap
-from tests.model.qwen3 import KEY_HEADS, PUBLISHED, SIZE, VOCABULARY, qwen3
+from tests.model.helpers import KEY_HEADS, PUBLISHED, SIZE, VOCABULARY, qwen3
 
 STOCK = {"scalar": AutoModelForSequenceClassification, "pairwise_span": AutoModelForTokenClassification}
 PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")

@@ -83,11 +83,8 @@ def test_the_built_in_pool_and_files_that_are_none(tmp_path: Path) -> None:
     assert len(entries) == 12 and all(entry.like != entry.opposite for entry in entries)
     for text, refusal in (
         ("name: a\n", r"entries: expected a valid list, got \{'name': 'a'\}"),
-        ("- {name: a, like: b, opposite: c}\n", r"should have at least 2 items"),
         ("- {name: a, like: b}\n" * 2, r"entries\[0\]\.opposite: missing"),
-        ("- {name: a, like: b, opposite: 3}\n" * 2, r"entries\[0\]\.opposite: expected a valid string, got 3"),
         ("- {name: a, like: b, opposite: c}\n" * 2, r"two entries are named 'a'"),
-        ("{", r"cannot be read"),
     ):
         path = tmp_path / "pool.yaml"
         path.write_text(text, encoding="utf-8")

@@ -7,7 +7,6 @@ from collections import Counter
 import pytest
 
 from crm.data.config import DataConfig
-from crm.data.simulation.arena import simulate
 from crm.prepare.config import SplitConfig
 from crm.prepare.split import divide, draw_topics, place
 from crm.schema import Message, Preference
@@ -81,18 +80,6 @@ def test_prompts_about_which_only_held_out_criteria_speak_are_suite_c() -> None:
     placed = place(rows, SplitConfig(unseen_topics=0, held_out_criteria=["boris"]), DataConfig())
     assert {row.id for row in placed.parts["C"]} == {row.id for row in rows[26:]}
     assert sum(len(placed.parts[part]) for part in ("train", "validation", "D")) == 26
-
-
-def test_votes_that_are_added_move_no_old_one() -> None:
-    rows = simulate(seed=3, train=300, validation=0, suite=0).train
-    chosen, data = SplitConfig(held_out_topics=["Gaming & Virtual Worlds"], unseen_criteria=0), DataConfig()
-
-    def home(some: list[Preference]) -> dict[str, str]:
-        return {row.id: part for part, own in place(some, chosen, data).parts.items() for row in own}
-
-    old, new = home(rows[150:]), home(rows)
-    moved = [name for name, part in old.items() if new[name] != part]
-    assert len(moved) <= 0.02 * len(old), "only those whose group of near-duplicates has grown"
 
 
 def test_nothing_left_to_train_on() -> None:

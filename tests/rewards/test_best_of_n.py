@@ -136,8 +136,6 @@ def test_mistakes_are_one_sentence(
     pool.write_text('{"query": "Why?", "response": "So.", "gold": "high"}\n', encoding="utf-8")
     with pytest.raises(ValueError, match=r"pool\.jsonl:1: gold: expected a valid number, .*got 'high'"):
         run(tmp_path, "judge=length", f"candidates={pool}")
-    with pytest.raises(ValueError, match=r"max_k=1: expected a number in \[2, 4096\]"):
-        run(tmp_path, "judge=length", "max_k=1")
     pool.write_text('{"query": "Why?", "response": "So."}\n', encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["best_of_n.py", "judge=length", "candidates=pool.jsonl", "hydra.run.dir=out"])

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from crm.judges.crm_judge import CrmJudge
-from crm.judges.judge import CoinJudge, Judge, LengthJudge, OracleJudge
+from crm.judges.judge import CoinJudge
 from crm.rewards.scoring import Group, Pair, Rewards
 from tests.conftest import rounding, say
-from tests.rewards.serving import OnlyCompares, WordJudge
+from tests.rewards.serving import OnlyCompares
 
 PROMPT = say("user: Why is the sky blue?")
 ANSWERS = tuple(say(f"assistant: {'word ' * count}") for count in (3, 1, 8, 5, 2))
@@ -22,18 +22,6 @@ GROUP = Group(("likes words",), PROMPT, ANSWERS)
 
 def log_words(place: int) -> float:
     return math.log(1 + len(ANSWERS[place][0].content.split()))
-
-
-@pytest.mark.parametrize("count", [1, 2, 5])
-def test_a_pointwise_judge_gives_the_score_of_each_response(count: int) -> None:
-    group = Group((), PROMPT, ANSWERS[:count])
-    assert Rewards(LengthJudge()).of_groups([group]) == [[log_words(place) for place in range(count)]]
-
-
-def test_a_response_that_cannot_be_read_takes_no_other_with_it() -> None:
-    found = Rewards(WordJudge(longest=5)).of_groups([GROUP])[0]
-    assert found[2] is None
-    assert [found[place] for place in (0, 1, 3, 4)] == [log_words(place) for place in (0, 1, 3, 4)]
 
 
 def test_a_judge_that_only_compares_gives_the_mean_over_the_group_in_both_orders() -> None:
@@ -59,21 +47,6 @@ def test_a_pair_that_failed_in_one_order_is_left_out_and_never_a_number() -> Non
     mean = fmean(map(log_words, rest))
     assert [found[place] for place in rest] == pytest.approx([4 / 3 * (log_words(place) - mean) for place in rest])
     assert rewards.of_pairs([Pair(GROUP, 0, 2), Pair(GROUP, 0, 1)])[0] is None
-
-
-def test_groups_keep_their_order_and_their_criteria() -> None:
-    detailed, concise = "Prefers detailed answers", "Prefers concise answers"
-    long = "In detail, the homework depends on the deadline and the tutor."
-    texts = tuple(
-        say(f"assistant: {text}") for text in (f"Students rely on the homework. {long}", "In brief, just the homework.")
-    )
-    judge: Judge = OracleJudge()
-    for_detail, for_brevity, unknown = Rewards(judge).of_groups(
-        [Group((taste,), PROMPT, texts) for taste in (detailed, concise, "What is this?")]
-    )
-    assert for_detail[0] > 0 > for_detail[1]
-    assert for_brevity == [-reward for reward in for_detail]
-    assert unknown == [None, None]
 
 
 @pytest.mark.parametrize("head", ["late", "scalar", "pairwise", "pairwise_span"])

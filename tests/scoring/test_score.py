@@ -5,17 +5,22 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+from crm.model.encoding import system_text
 from crm.model.export import export_model
+from crm.model.heads import POINTWISE_INSTRUCTION
 from crm.scoring import run
 from tests.conftest import rounding
+from tests.made_files import write_rows as write
 
 ROOT = Path(__file__).parents[2]
 ROWS: list[dict[str, Any]] = [
@@ -36,6 +41,8 @@ ROWS: list[dict[str, Any]] = [
         "kept": {"column": [1]},
     },
 ]
+ALONE = ("batching=padded", "batch_size=1")
+"""Settings that read each row by itself."""
 
 
 @pytest.fixture(scope="module")
@@ -50,16 +57,7 @@ def folder(make_model, tokenizer, tmp_path_factory) -> Path:
 def stranger(folder, tmp_path_factory) -> Path:
     """The same weights as somebody else's reward model: nothing of ours is beside them."""
     path = tmp_path_factory.mktemp("models") / "stranger"
-    path.mkdir()
-    for file in folder.iterdir():
-        if file.name != "crm.json":
-            (path / file.name).write_bytes(file.read_bytes())
-    return path
-
-
-def write(path: Path, rows: list[Any]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
+    return shutil.copytree(folder, path, ignore=shutil.ignore_patterns("crm.json"))
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -75,17 +73,11 @@ def score(command, model: Path, rows: list[Any], tmp_path: Path, *words: str) ->
 
 def stock_score(folder: Path, row: dict[str, Any]) -> float:
     """What transformers says of the row's conversation, without this project's code."""
-    from crm.model.encoding import system_text
-    from crm.model.heads import POINTWISE_INSTRUCTION
-
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
     prompt = row["prompt"] if isinstance(row["prompt"], list) else [{"role": "user", "content": row["prompt"]}]
-    system = (
-        [{"role": "system", "content": system_text(row["criteria"], POINTWISE_INSTRUCTION)}]
-        if "criteria" in row
-        else []
-    )
+    criteria = [system_text(row["criteria"], POINTWISE_INSTRUCTION)] if "criteria" in row else []
+    system = [{"role": "system", "content": text} for text in criteria]
     turns = [*system, *prompt, {"role": "assistant", "content": row["response"]}]
     inputs = tokenizer.apply_chat_template(turns, tokenize=True, return_tensors="pt", return_dict=True)
     with torch.no_grad():
@@ -106,13 +98,11 @@ def test_rows_come_out_as_they_went_in(command, folder, tmp_path):
     assert [{key: value for key, value in row.items() if key != "score"} for row in found] == ROWS
 
 
-@pytest.mark.parametrize(
-    "words", [("batch_size=1",), ("batch_size=3",), ("batching=padded",), ("batching=padded", "batch_size=2")]
-)
+@pytest.mark.parametrize("words", [("batch_size=3",), ("batching=padded", "batch_size=2")])
 @pytest.mark.parametrize("kind", ["folder", "stranger"])
 def test_neighbours_and_batches_change_no_score(kind, words, command, folder, stranger, tmp_path):
     model = {"folder": folder, "stranger": stranger}[kind]
-    alone = [score(command, model, [row], tmp_path)[0]["score"] for row in ROWS]
+    alone = [row["score"] for row in score(command, model, ROWS, tmp_path, *ALONE)]
     together = [row["score"] for row in score(command, model, ROWS[::-1], tmp_path, *words)][::-1]
     assert together == pytest.approx(alone, abs=rounding(torch.tensor(alone)))
 
@@ -125,7 +115,7 @@ def test_a_pad_token_that_is_eos_is_read_as_transformers_reads_it(side, command,
     tokenizer.save_pretrained(copied)
     config = json.loads((copied / "config.json").read_text())
     (copied / "config.json").write_text(json.dumps(config | {"pad_token_id": tokenizer.eos_token_id}))
-    alone = [score(command, copied, [row], tmp_path)[0]["score"] for row in ROWS]
+    alone = [row["score"] for row in score(command, copied, ROWS, tmp_path, *ALONE)]
     together = [row["score"] for row in score(command, copied, ROWS, tmp_path)]
     assert together == pytest.approx(alone, abs=rounding(torch.tensor(alone)))
     assert together[0] == pytest.approx(stock_score(copied, ROWS[0]), abs=1e-5)
@@ -157,11 +147,8 @@ def test_a_row_that_cannot_be_scored_has_a_reason_and_no_number(command, folder,
     source = tmp_path / "rows.jsonl"
     long = json.dumps({"id": "long", "prompt": "x", "response": "word " * 500})
     lines = ['{"id": 1, "prompt": "x", "response": "fine"}', "not json", '{"prompt": "x"}', long]
-    lines += [
-        '{"prompt": "x", "response": null}',
-        '{"prompt": "x", "response": "\\ud800"}',
-        '{"id": 2, "prompt": "", "responses": []}',
-    ]
+    lines += ['{"prompt": "x", "response": null}', '{"prompt": "x", "response": "\\ud800"}']
+    lines += ['{"id": 2, "prompt": "", "responses": []}']
     source.write_text("\n".join(lines) + "\n", encoding="utf-8")
     code, _, errors = command("score", f"model={folder}", f"in={source}", "out=out.jsonl")
     assert code == 0
@@ -169,23 +156,13 @@ def test_a_row_that_cannot_be_scored_has_a_reason_and_no_number(command, folder,
     assert len(found) == len(lines)
     assert isinstance(found[0]["score"], float)
     assert [row["score"] for row in found[1:]] == [None] * 6
-    for row, why in zip(
-        found[1:],
-        [
-            "row: not valid JSON",
-            "row: has no response",
-            "too long: more than 128 tokens",
-            "response: null",
-            "row: not valid JSON",
-            "responses: expected a list",
-        ],
-        strict=True,
-    ):
-        assert row["reason"].startswith(why)
+    reasons = ["row: not valid JSON", "row: has no response", "too long: more than 128 tokens", "response: null"]
+    reasons += ["row: not valid JSON", "responses: expected a list"]
+    assert all(row["reason"].startswith(why) for row, why in zip(found[1:], reasons, strict=True))
     assert "1 without a score: too long (first: row 4" in errors and "scored 1 of 7 responses in 7 rows" in errors
 
 
-@pytest.mark.parametrize("after", [0, 3, 6])
+@pytest.mark.parametrize("after", [0, 3])
 def test_a_run_that_was_killed_goes_on(after, command, folder, tmp_path, monkeypatch):
     monkeypatch.setattr(run, "PORTION", 1)
     whole = score(command, folder, ROWS, tmp_path)
@@ -214,23 +191,12 @@ def test_a_run_that_was_killed_goes_on(after, command, folder, tmp_path, monkeyp
     assert not list(tmp_path.glob(".out*"))
 
 
-def test_another_models_part_is_not_gone_on_with(command, folder, make_model, tokenizer, tmp_path):
-    other = tmp_path / "other"
-    export_model(make_model("scalar", seed=5), tokenizer, other, {"seed": 1, "max_length": 128})
-    part = f".out.jsonl.{'0' * 8}.0.part"
-    (tmp_path / part).write_text('{"id": "a", "score": 7}\n')
-    found = score(command, other, ROWS, tmp_path)
-    assert found[0]["score"] != 7
-
-
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_tables_are_read_and_written(suffix, command, folder, tmp_path):
     pytest.importorskip("datasets")
     source = tmp_path / "rows.csv"
     source.write_text('prompt,response,criteria,kept\n2+2?,4,"Short.",x\n"a, b",,,y\n', encoding="utf-8")
     assert command("score", f"model={folder}", f"in={source}", f"out=out{suffix}")[0] == 0
-    import pandas as pd
-
     table = pd.read_csv(tmp_path / "out.csv") if suffix == ".csv" else pd.read_parquet(tmp_path / "out.parquet")
     assert table["kept"].tolist() == ["x", "y"]
     expected = score(command, folder, [{"prompt": "2+2?", "response": "4", "criteria": ["Short."]}], tmp_path)
@@ -241,8 +207,6 @@ def test_tables_are_read_and_written(suffix, command, folder, tmp_path):
 def test_lists_are_json_in_a_cell_of_csv(command, folder, tmp_path):
     write(tmp_path / "rows.jsonl", [{"prompt": "x", "responses": ["a", "é"], "criteria": ["Short."]}])
     assert command("score", f"model={folder}", "in=rows.jsonl", "out=out.csv", "--explain")[0] == 0
-    import pandas as pd
-
     row = pd.read_csv(tmp_path / "out.csv").iloc[0]
     assert json.loads(row["responses"]) == ["a", "é"] and len(json.loads(row["scores"])) == 2
     assert len(json.loads(row["criterion_effects"])["Short."]) == 2
@@ -278,11 +242,8 @@ def test_a_reference_gives_the_probability_to_be_above_its_median(command, folde
     ("words", "why"),
     [
         (("model={folder}", "in=nowhere.jsonl", "out=x.jsonl"), "in='nowhere.jsonl': no such file or folder"),
-        (("model=nowhere", "in=rows.jsonl", "out=x.jsonl"), "model=nowhere: no such folder"),
         (("model={folder}", "in=rows.jsonl", "out=rows.jsonl"), "out=rows.jsonl: exists"),
-        (("model={folder}", "in=rows.jsonl", "out=x.txt"), "a .jsonl, .csv or .parquet file"),
         (("model={folder}", "in=rows.jsonl"), "out: not given"),
-        (("model={folder}", "out=x.jsonl"), "in: not given"),
         (("rows.jsonl",), "write in=rows.jsonl"),
         (("model={folder}", "in=capitals.csv", "out=x.jsonl"), "no row can be scored; capitals.csv:2: row: has no"),
         (("model={folder}", "in=empty.jsonl", "out=x.jsonl"), "in=empty.jsonl: holds no rows"),
@@ -316,8 +277,6 @@ def test_a_file_that_was_scored_is_scored_anew(command, folder, tmp_path):
 
 @pytest.mark.slow
 def test_two_processes_write_the_file_of_one(folder, tmp_path):
-    import subprocess
-
     source = write(tmp_path / "rows.jsonl", [*ROWS[:2], {"prompt": "x"}, *ROWS[2:], {"id": "?"}])
     for devices in (1, 2):
         words = [f"model={folder}", f"in={source}", f"out={tmp_path / f'{devices}.jsonl'}", f"devices={devices}"]

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from crm.config import compose
-from crm.schema import Message
+from crm.schema import GENERIC_CRITERION, Message
 from crm.training.datamodule import PreferenceDataModule
 
 BASE = compose("train", ["loss=ranking", "trainer.devices=1", "trainer.nodes=1", "seed=0"], Path("run"))
@@ -90,3 +90,10 @@ def test_validation_reads_both_directions_of_a_row_whatever_is_trained(make_data
 def test_soft_ties_are_kept_as_one_half(make_data) -> None:
     targets = torch.cat([batch.target for batch in make_data(ties="soft").train_dataloader()])
     assert (targets == 0.5).sum() == 3 and len(targets) == 13
+
+
+def test_training_without_criteria_shows_the_generic_one(make_data) -> None:
+    rows, _ = make_data(direction="random", criteria="none").epoch_comparisons(0)
+    assert {row.criteria for row in rows} == {(GENERIC_CRITERION,)}
+    own, _ = make_data(direction="random").epoch_comparisons(0)
+    assert [(row.id, row.label) for row in rows] == [(row.id, row.label) for row in own]

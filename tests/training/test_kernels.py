@@ -14,7 +14,7 @@ import torch
 from crm.model.attention.frozen_layers import freeze_lower_layers
 from crm.model.batching.plans import Layout, Packing, Padding
 from crm.training.devices import compile_layers, enable_checkpointing
-from tests.model.outcomes import assert_same, outcome
+from tests.model.helpers import assert_same, outcome
 
 CPU = torch.device("cpu")
 

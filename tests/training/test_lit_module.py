@@ -15,11 +15,8 @@ from lightning.pytorch.callbacks import Callback
 
 import crm.training.metrics
 from crm.config import compose
-from crm.model.batching.loader import TrainLoader
-from crm.model.batching.plans import Padding
 from crm.training.config import OptimizerConfig
-from crm.training.lit_module import LitRewardModel, NonFiniteError, all_on_cuda, build_optimizer, lr_factor, total_norm
-from crm.training.loss import LossConfig
+from crm.training.lit_module import NonFiniteError, all_on_cuda, build_optimizer, lr_factor
 from crm.training.train import run_training
 from tests.conftest import TINY_MODEL
 
@@ -122,44 +119,6 @@ def test_a_validation_that_is_not_finite_is_not_exported(tmp_path: Path, monkeyp
     assert not (tmp_path / "model").exists()
 
 
-class Step(Callback):
-    """Keeps gradient norm and logged loss of each optimizer step."""
-
-    def __init__(self) -> None:
-        self.norms: list[float] = []
-        self.loss = math.nan
-
-    def on_before_optimizer_step(self, trainer: L.Trainer, pl_module: Any, optimizer: Any) -> None:
-        self.norms.append(total_norm([weight.grad for weight in pl_module.parameters() if weight.grad is not None]))
-
-    def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
-        self.loss = float(trainer.callback_metrics["train/loss"])
-
-
-@pytest.mark.slow
-def test_a_short_step_of_padded_passes_has_gradient_and_loss_of_its_rows(
-    make_model: Any, make_encoder: Any, many: Any, tmp_path: Path
-) -> None:
-    """One pass of all rows, passes of 4 and 3, and one pass of a step that could have four."""
-    found = []
-    for batch_size, passes in ((16, 1), (4, 4), (16, 4)):
-        layout = Padding(batch_size, pad_id=0)
-        loader = TrainLoader(lambda _: (many[:7], {}), make_encoder("scalar"), layout, step=batch_size * passes, seed=1)
-        seen = Step()
-        quiet = dict.fromkeys(("logger", "enable_progress_bar", "enable_model_summary", "enable_checkpointing"), False)
-        trainer = L.Trainer(
-            accelerator="cpu", max_epochs=1, accumulate_grad_batches=passes, callbacks=[seen],
-            default_root_dir=tmp_path, **quiet,
-        )  # fmt: skip
-        lit = LitRewardModel(make_model("scalar"), OptimizerConfig(lr=1e-6), LossConfig(), total_steps=1)
-        trainer.fit(lit, train_dataloaders=loader)
-        assert len(seen.norms) == 1
-        found.append((seen.norms[0], seen.loss))
-    for norm, loss in found[1:]:
-        assert norm == pytest.approx(found[0][0], rel=1e-4)
-        assert loss == pytest.approx(found[0][1], rel=1e-4)
-
-
 ADAMW = OptimizerConfig(name="adamw", lr=1e-2, weight_decay=0.1, beta2=0.98)
 MUON = replace(ADAMW, name="muon", matrix_lr=1e-2)
 
@@ -187,26 +146,6 @@ def test_without_a_matrix_rate_it_is_adamw_and_vectors_do_not_decay(make_model) 
     assert undecayed == {name for name in names.values() if "norm" in name}
     grouped = undecayed | {names[id(parameter)] for parameter in decayed["params"]}
     assert set(names.values()) - grouped == {"backbone.embed_tokens.weight"}
-
-
-def test_a_step_of_muon_moves_a_matrix_along_its_gradients_singular_vectors(make_model) -> None:
-    """The first step is orthogonal but for the iteration's looseness: singular values near 1 times the rate."""
-    model = make_model("scalar")
-    optimizer = build_optimizer(model, replace(MUON, weight_decay=0.0, matrix_lr=0.5))
-    before = give_gradients(model, seed=0)
-    for name, parameter in model.named_parameters():
-        if is_matrix_of_a_layer(name, parameter):  # far from singular: five iterations do not lift a value near 0
-            left, values, right = torch.linalg.svd(parameter.grad, full_matrices=False)
-            parameter.grad = left * torch.linspace(1.0, 3.0, len(values)) @ right
-    optimizer.step()
-    moved = {name: before[name] - p.detach() for name, p in model.named_parameters() if is_matrix_of_a_layer(name, p)}
-    assert len(moved) == 2 * 7
-    for name, step in moved.items():
-        gradient = dict(model.named_parameters())[name].grad
-        left, _, right = torch.linalg.svd(gradient, full_matrices=False)
-        expected = 0.5 * max(1.0, gradient.shape[0] / gradient.shape[1]) ** 0.5
-        along = (left.T @ step @ right.T).diagonal() / expected
-        assert along.min() > 0.6 and along.max() < 1.3, name
 
 
 def test_everything_else_moves_as_under_adamw_alone(make_model) -> None:

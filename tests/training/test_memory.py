@@ -20,7 +20,7 @@ from crm.training.memory import (
     settle_memory,
     training_need,
 )
-from tests.model.qwen3 import PUBLISHED, VOCABULARY, qwen3
+from tests.model.helpers import PUBLISHED, VOCABULARY, qwen3
 
 
 def kept_bytes(config: Any, tokens: int, mixed: bool, rank: int = 0) -> int:
@@ -48,37 +48,28 @@ def kept_bytes(config: Any, tokens: int, mixed: bool, rank: int = 0) -> int:
 
 
 @pytest.mark.parametrize("mixed", [True, False])
-@pytest.mark.parametrize("shape", [(64, 192, 4), (128, 320, 12)])
-def test_a_tokens_activations_are_what_autograd_keeps(shape: tuple[int, int, int], mixed: bool) -> None:
-    """What a second layer adds is constant (copies of weights), linear in the tokens, and quadratic (the mask)."""
+@pytest.mark.parametrize(("shape", "rank"), [((64, 192, 4), 0), ((128, 320, 12), 0), ((128, 320, 12), 1)])
+def test_a_tokens_activations_are_what_autograd_keeps(shape: tuple[int, int, int], rank: int, mixed: bool) -> None:
+    """What a further layer adds is constant (copies of weights), linear in the tokens, and quadratic (the mask).
+
+    With adapters what each puts out, seven times a layer, is kept too, and what frozen norms need is not.
+    """
+    if rank:
+        pytest.importorskip("peft")
 
     def of_a_layer(tokens: int) -> int:
-        one, two = (kept_bytes(qwen3(*shape, layers, keys=2, size=64), tokens, mixed) for layers in (1, 2))
-        return two - one
+        # Below adapters the lowest layer keeps less: nothing below it needs a gradient.
+        fewer, more = (
+            kept_bytes(qwen3(*shape, layers, keys=2, size=64), tokens, mixed, rank) for layers in (1 + rank, 2 + rank)
+        )
+        return more - fewer
 
     short, middle, long = (of_a_layer(tokens) for tokens in (32, 64, 96))
     quadratic = (long - 2 * middle + short) / (2 * 32**2)
     linear = (long - short) / 64 - quadratic * (96 + 32)
-    estimate = layer_bytes_per_token(qwen3(*shape, 1, keys=2, size=64), mixed=mixed)
-    assert linear / 2 == pytest.approx(estimate, rel=0.01), "of each of two sequences"
-
-
-@pytest.mark.parametrize("mixed", [True, False])
-def test_adapters_keep_what_frozen_norms_do_not(mixed: bool) -> None:
-    """As above, with adapters of rank 1 on every linear layer: what it puts out, seven times a layer, is kept too."""
-    pytest.importorskip("peft")
-
-    def of_a_layer(tokens: int) -> int:
-        # The lowest layer keeps less: nothing below it needs a gradient.
-        two, three = (kept_bytes(qwen3(128, 320, 12, layers, keys=2, size=64), tokens, mixed, 1) for layers in (2, 3))
-        return three - two
-
-    short, middle, long = (of_a_layer(tokens) for tokens in (32, 64, 96))
-    quadratic = (long - 2 * middle + short) / (2 * 32**2)
-    linear = (long - short) / 64 - quadratic * (96 + 32)
-    estimate = layer_bytes_per_token(qwen3(128, 320, 12, 1, keys=2, size=64), mixed=mixed, norms=False)
-    ranks = 7 * (2 if mixed else 4)
-    assert linear / 2 == pytest.approx(estimate + ranks, rel=0.01)
+    estimate = layer_bytes_per_token(qwen3(*shape, 1, keys=2, size=64), mixed=mixed, norms=not rank)
+    put_out = 7 * rank * (2 if mixed else 4)
+    assert linear / 2 == pytest.approx(estimate + put_out, rel=0.01), "of each of two sequences"
 
 
 def test_state_by_hand() -> None:
@@ -111,23 +102,15 @@ def test_layers_below_the_lowest_trained_weight_keep_nothing() -> None:
 
 CHOICES = [
     ("0.6B", 1, 24, 0, "auto", False),
-    ("0.6B", 8, 80, 0, "ddp", False),
     ("1.7B", 1, 24, 0, "", None),
     ("1.7B", 1, 24, 16, "auto", True),
     ("1.7B", 2, 24, 0, "fsdp", True),
-    ("1.7B", 1, 80, 0, "auto", False),
     ("1.7B", 8, 80, 0, "ddp", False),
     ("4B", 1, 24, 0, "", None),
     ("4B", 1, 24, 16, "auto", True),
-    ("4B", 4, 24, 0, "fsdp", True),
     ("4B", 8, 24, 0, "fsdp", True),
-    ("4B", 1, 80, 0, "auto", True),
-    ("4B", 2, 80, 0, "fsdp", False),
     ("8B", 1, 80, 0, "", None),
-    ("8B", 1, 80, 16, "auto", True),
-    ("8B", 8, 24, 0, "fsdp", True),
     ("8B", 2, 80, 0, "fsdp", True),
-    ("8B", 4, 80, 0, "fsdp", False),
     ("8B", 8, 80, 0, "fsdp", False),
 ]
 """Full 4B: 16 bytes a weight are 60 GiB, 20 with DDP 75; 8B: 113 GiB, on 8 devices 14 each."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from crm.model.export import load_checkpoint
 from crm.schema import Comparison
 from crm.training.train import run_training
 from tests.conftest import rounding, say
+from tests.made_files import write_rows
 from tests.training.test_resume import StopAt
 
 
@@ -58,7 +58,7 @@ def write_pairs(path: Path) -> None:
         }
         for row in chats()
     ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_rows(path, rows)
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import lightning as L
 import pandas as pd
 import pytest
 import torch
@@ -26,6 +25,7 @@ from crm.training.lit_module import LitRewardModel, total_norm
 from crm.training.loss import LossConfig
 from crm.training.train import TrainingOutcome, run_training
 from tests.conftest import TINY_MODEL, rounding
+from tests.training.test_resume import StopAt
 
 OnRanks = Callable[..., None]
 TINY = (
@@ -76,17 +76,6 @@ def assert_trained_alike(one: Path, other: Path, start: str) -> None:
     assert ours.keys() == theirs.keys() == begun.keys()
     for name, expected in theirs.items():
         assert (ours[name] - expected).norm() <= (expected - begun[name]).norm() / 20, name
-
-
-class StopAt(Callback):
-    """A crash of all processes at an optimizer step."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def on_train_batch_start(self, trainer: L.Trainer, *_: Any) -> None:
-        if trainer.global_step == self.step:
-            raise RuntimeError("crashed")
 
 
 def crash(folder: Path, *overrides: str) -> None:

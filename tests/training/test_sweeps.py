@@ -1,8 +1,9 @@
-"""Every way to run a sweep, really run once: on two devices, side by side, submitted, searched by Optuna."""
+"""Every way to run a sweep, really run once, and its table: every job has its numbers or the reason it has none."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -16,16 +17,16 @@ from hydra import compose, initialize_config_dir
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from omegaconf import OmegaConf, open_dict
+from scipy import stats
 
 from crm.cli.mistakes import explain
 from crm.config import checked, config_dir, register
 from crm.config import compose as compose_checked
 from crm.model.export import load_checkpoint
 from crm.training.config import TrainConfig
-from crm.training.sweeps import check_devices, needs_own_process, run_in_own_process
+from crm.training.sweep_table import job_table, seed_table, write_sweep_tables
+from crm.training.sweeps import check_devices, needs_own_process, note_failure, read_jobs, run_in_own_process
 from tests.conftest import TINY_MODEL
-
-pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = [
@@ -57,6 +58,7 @@ def true_table(folder: Path) -> pd.DataFrame:
     return table
 
 
+@pytest.mark.slow
 def test_the_second_rank_of_a_job_does_not_run_the_sweep_again(tmp_path: Path) -> None:
     ended = sweep(tmp_path, "trainer.devices=2", "trainer.strategy=ddp", "seed=5")
     assert ended.returncode == 0, ended.stderr[-3000:]
@@ -65,6 +67,7 @@ def test_the_second_rank_of_a_job_does_not_run_the_sweep_again(tmp_path: Path) -
     assert load_checkpoint(tmp_path / "the sweep/0/model")[2]["config"]["seed"] == 5
 
 
+@pytest.mark.slow
 def test_jobs_side_by_side_survive_one_that_fails(tmp_path: Path) -> None:
     # A length at which no row fits is a mistake that only training meets, in the job's own process.
     ended = sweep(tmp_path, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "model.max_length=16,2048")
@@ -79,6 +82,7 @@ def test_jobs_side_by_side_survive_one_that_fails(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("outputs")), "a job wrote outside the sweep's folder"
 
 
+@pytest.mark.slow
 def test_optuna_minimises_the_loss_of_submitted_jobs_and_goes_on_after_a_failure(tmp_path: Path) -> None:
     search = ["hydra/sweeper=optuna", "hydra.sweeper.n_trials=2", "hydra.sweeper.n_jobs=2"]
     seed = "hydra.sweeper.sampler.seed=1"  # proposes -0.017 and 0.044
@@ -118,17 +122,11 @@ def no_hydra_left() -> Any:
 SLURM = ("hydra/launcher=slurm", "trainer=gpu", "model.path=x")
 
 
-@pytest.mark.parametrize(
-    ("overrides", "why"),
-    [
-        (("hydra/launcher=joblib", "trainer=gpu"), "would fight for its devices"),
-        (("hydra/launcher=submitit_local", "trainer.devices=2"), "would fight for its devices"),
-        ((*SLURM, "trainer.nodes=2"), "nodes=1"),
-    ],
-)
-def test_jobs_that_would_share_devices_are_an_error(tmp_path: Path, overrides: tuple[str, ...], why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        check_devices(in_sweep(tmp_path, *overrides))
+def test_jobs_that_would_share_devices_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="would fight for its devices"):
+        check_devices(in_sweep(tmp_path, "hydra/launcher=joblib", "trainer=gpu"))
+    with pytest.raises(ValueError, match="nodes=1"):
+        check_devices(in_sweep(tmp_path, *SLURM, "trainer.nodes=2"))
 
 
 @pytest.mark.parametrize(
@@ -146,6 +144,7 @@ def test_jobs_that_have_their_devices_to_themselves_run(tmp_path: Path, override
     assert needs_own_process(config.trainer.devices) is own
 
 
+@pytest.mark.slow
 def test_a_job_that_is_killed_names_the_signal(tmp_path: Path) -> None:
     in_sweep(tmp_path, "hydra/launcher=joblib")
     kill = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
@@ -166,3 +165,68 @@ def test_the_settings_that_wandbs_agent_sends_are_ours(tmp_path: Path) -> None:
     config = compose_checked("train", sent, tmp_path)
     assert (config.loss.name, config.optimizer.matrix_lr, config.seed) == ("ranking", 0.01, 3)
     assert settings["program"] == "train.py" and settings["metric"]["name"] in ("best/loss", "validation/loss")
+
+
+def job(root: Path, name: str, *words: str, **numbers: Any) -> Path:
+    folder = root / name
+    (folder / ".hydra").mkdir(parents=True)
+    (folder / ".hydra/overrides.yaml").write_text(json.dumps(words))
+    if numbers:
+        summary = {"validation_accuracy": 0.75, "steps": 3, "seconds": 1.5, "commit": "abc"} | numbers
+        (folder / "summary.json").write_text(json.dumps(summary))
+    return folder
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Path:
+    """Two seeds of cls finished, one job of ranking killed."""
+    job(tmp_path, "0", "model=tiny", "loss=cls", "seed=1", validation_loss=0.5)
+    job(tmp_path, "1", "model=tiny", "loss=cls", "seed=2", validation_loss=0.7)
+    job(tmp_path, "2", "model=tiny", "loss=ranking", "seed=1")
+    return tmp_path
+
+
+def test_every_job_is_a_row_and_says_why_it_has_no_numbers(finished: Path) -> None:
+    jobs = read_jobs(finished)
+    assert [item.name for item in jobs] == ["0", "1", "2"]
+    assert [item.status for item in jobs] == ["finished", "finished", "unfinished"]
+    note_failure(finished / "2", "out of\nluck")
+    table = job_table(read_jobs(finished))
+    assert list(table.columns[:4]) == ["job", "status", "loss", "seed"], "settings that all share are no columns"
+    assert (table.status[2], table.reason[2]) == ("failed", "out of luck")
+    assert table.validation_loss.tolist()[:2] == [0.5, 0.7]
+
+
+def test_means_over_seeds_are_students(finished: Path) -> None:
+    table = seed_table(read_jobs(finished)).set_index("loss")
+    half = stats.t.ppf(0.975, 1) * 0.1  # the standard error of 0.5 and 0.7
+    row = table.loc["cls"]
+    assert (row["n"], row["not finished"]) == (2, 0)
+    assert [row[f"validation_loss{part}"] for part in ("", " low", " high")] == pytest.approx(
+        [0.6, 0, 0.6 + half]  # a loss below 0 is none: 0.6 - half is
+    )
+    assert (table.loc["ranking", "n"], table.loc["ranking", "not finished"]) == (0, 1)
+    assert pd.isna(table.loc["ranking", "validation_loss"])
+
+
+def test_limits_stay_in_range_and_a_single_seed_has_none(tmp_path: Path) -> None:
+    job(tmp_path, "0", "loss=cls", "seed=1", validation_loss=0.5, validation_accuracy=0.4)
+    job(tmp_path, "1", "loss=ranking", validation_loss=0.6)
+    assert seed_table(read_jobs(tmp_path)).empty, "no two jobs differ in the seed alone"
+    failed = job(tmp_path, "2", "loss=cls", "seed=2")
+    note_failure(failed, "no")
+    table = seed_table(read_jobs(tmp_path))
+    assert table["n"].tolist() == [1, 1] and table["validation_loss low"].isna().all()
+    job(tmp_path, "3", "loss=cls", "seed=3", validation_loss=0.5, validation_accuracy=0.7)  # 0.55 +- 1.91
+    row = seed_table(read_jobs(tmp_path)).iloc[0]
+    assert [row[f"validation_accuracy{part}"] for part in ("", " low", " high")] == [pytest.approx(0.55), 0, 1]
+
+
+def test_an_accuracy_that_is_not_known_is_a_dash_and_a_mean_over_it_too(tmp_path: Path) -> None:
+    job(tmp_path, "0", "loss.ties=soft", "seed=1", validation_loss=0.7, validation_accuracy=None)
+    job(tmp_path, "1", "loss.ties=soft", "seed=2", validation_loss=0.5, validation_accuracy=None)
+    assert [found.status for found in write_sweep_tables(tmp_path)] == ["finished", "finished"]
+    means = (tmp_path / "seeds.md").read_text(encoding="utf-8")
+    assert "0.600" in means and "nan" not in means.lower()
+    assert "nan" not in (tmp_path / "sweep.md").read_text(encoding="utf-8").lower()
+    assert math.isnan(seed_table(read_jobs(tmp_path)).validation_accuracy[0])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import socket
 import time
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -17,7 +16,7 @@ from lightning.pytorch.loggers import WandbLogger
 
 from crm.config import compose
 from crm.training.config import LoggerConfig
-from crm.training.tracking import build_loggers, check_tracker, finished, rows_before, track, wandb_mode
+from crm.training.tracking import build_loggers, rows_before, wandb_mode
 from crm.training.train import run_training
 from tests.conftest import TINY_MODEL
 
@@ -106,28 +105,6 @@ def test_every_tracker_has_the_run(offline: None, tmp_path: Path) -> None:
     assert {"train/gradient_norm", "validation/accuracy_original"} <= set(written.Tags()["scalars"])
 
 
-def test_a_failing_job_ends_its_run_as_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    codes: list[int] = []
-    monkeypatch.setattr("wandb.finish", lambda exit_code: codes.append(exit_code))
-    logger = Mock(spec=WandbLogger)
-    with pytest.raises(RuntimeError, match="broken"), finished([logger]):
-        raise RuntimeError("broken")
-    with finished([logger]):
-        pass
-    assert codes == [1, 0]
-    assert [call.args for call in logger.finalize.call_args_list] == [("failed",), ("success",)]
-
-
-def test_finite_numbers_are_tracked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    logger = Mock(spec=WandbLogger)
-    monkeypatch.setattr("lightning.pytorch.loggers.WandbLogger", Mock(return_value=logger))
-    monkeypatch.setattr("crm.training.tracking.finished", lambda loggers: nullcontext())
-    numbers = {"D+/accuracy": 0.75, "D+/margin": float("nan")}
-    names = {"name": "scalar on votes", "group": "another", "config": {"judge": "crm"}}
-    track(LoggerConfig(kinds=["wandb"], mode="offline"), tmp_path, numbers=numbers, **names)
-    logger.log_metrics.assert_called_once_with({"D+/accuracy": 0.75}, 0)
-
-
 @pytest.mark.parametrize(
     ("mode", "variable", "key", "expected"),
     [
@@ -141,10 +118,3 @@ def test_wandb_is_online_where_it_is_asked_to_be_or_a_key_is_at_hand(
     monkeypatch.setenv("WANDB_MODE", variable)
     monkeypatch.setenv("WANDB_API_KEY", key)
     assert wandb_mode(mode) == expected
-
-
-def test_tensorboard_that_is_missing_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crm.training.tracking.find_spec", lambda name: None)
-    check_tracker(["csv"])
-    with pytest.raises(ValueError, match=r"logger=tensorboard: pip install .*or use logger=csv"):
-        check_tracker(["tensorboard"])

@@ -1,21 +1,29 @@
-"""A run leaves what it promises, whatever the head, and says in words what it cannot do."""
+"""A run leaves what it promises, whatever the head, measures its speed, and says in words what it cannot do."""
 
 from __future__ import annotations
 
 import json
+import logging
 import math
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
 import torch
 import yaml
+from huggingface_hub.utils import are_progress_bars_disabled
+from transformers.utils import logging as bars
 
+import crm.training.callbacks
 from crm.config import compose
 from crm.judges.crm_judge import open_checkpoint
+from crm.model.backbone import show_loading
 from crm.model.export import load_checkpoint
 from crm.model.reward_model import RewardModel
+from crm.training.callbacks import rates
 from crm.training.datamodule import PreferenceDataModule
 from crm.training.devices import settle_precision
 from crm.training.train import TrainingOutcome, build_model, run_training
@@ -168,3 +176,70 @@ def test_a_validation_of_ties_only_has_no_accuracy_and_the_run_ends_whole(tmp_pa
     assert json.loads((outcome.checkpoint / "crm.json").read_text(encoding="utf-8"))["validation_accuracy"] is None
     card = (outcome.checkpoint / "README.md").read_text(encoding="utf-8")
     assert "nan" not in card.lower().split() and "validation accuracy" not in card
+
+
+def test_rates_by_hand() -> None:
+    expected = {"steps_per_second": 2.0, "comparisons_per_second": 40.0, "tokens_per_second": 8000.0}
+    assert rates(torch.tensor([20, 400, 80_000, 10.0])) == expected
+    assert rates(torch.zeros(4)) == {}
+
+
+@pytest.mark.slow
+def test_a_run_is_measured_at_optimizer_steps_without_its_validations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """8 passes of 4 comparisons, two a step: four steps; the first is left out, and validation stops the clock."""
+    caplog.set_level(logging.INFO)
+    clock = iter(range(100))
+    monkeypatch.setattr(crm.training.callbacks, "time", SimpleNamespace(perf_counter=lambda: float(next(clock))))
+    settings = [
+        *(*TINY_MODEL, "loss=ranking", "data.train=32", "data.validation=8", "data.suite=4", "loss.ties=soft"),
+        *("schedule.epochs=1", "schedule.save_every=0", "schedule.patience=0", "schedule.comparisons_per_step=8"),
+        *("schedule.validate_every=2", "batching=padded", "batching.tokens=4096", "model.max_length=512"),
+    ]
+    run_training(compose("train", settings, tmp_path))
+    # Looks at the clock: step 1 (0), validation (1, 2), validation (3, 4), the end (5); two seconds stopped.
+    mean = json.loads((tmp_path / "summary.json").read_text())["throughput"]
+    assert (mean["steps_per_second"], mean["comparisons_per_second"]) == (3 / 3, 24 / 3)
+    assert "8 comparisons a step, at most 4 steps" in caplog.text and "tokens/s; the model is in" in caplog.text
+    assert len([message for message in caplog.messages if "validation loss" in message]) == 2
+
+
+@pytest.mark.parametrize(("wanted", "terminal"), [(True, True), (True, False), (False, True)])
+def test_bars_of_loading_are_shown_where_they_are_wanted_and_seen(
+    wanted: bool, terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+    show_loading(wanted)
+    shown = wanted and terminal
+    assert bars.is_progress_bar_enabled() == shown and are_progress_bars_disabled() != shown
+    show_loading(False)
+
+
+LATE = (
+    *(*TINY_MODEL, "head=late", "head.kept=3", "head.width=4", "loss=ranking", "direction=original"),
+    *("data.train=16", "data.validation=17", "data.suite=4", "schedule.epochs=2", "schedule.max_steps=3"),
+    *("schedule.comparisons_per_step=4", "schedule.validate_every=0", "trainer.precision=32-true"),
+    *("trainer.threads=1", "trainer.progress=false", "schedule.save_every=0"),
+    # Rates at which rounding stays small.
+    *("optimizer.name=adamw", "optimizer.lr=1e-3", "optimizer.warmup_fraction=0"),
+)
+
+
+def train_late(folder: Path, *overrides: str) -> TrainingOutcome:
+    return run_training(compose("train", [*LATE, *overrides], folder))
+
+
+@pytest.mark.slow
+def test_a_late_head_has_its_sizes_and_goes_on_with_adapters_from_the_lowest_layer(tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    first = train_late(tmp_path / "first", "loss.off_criteria_penalty=0.1").checkpoint
+    model, _, manifest = load_checkpoint(first)
+    assert (model.score.kept, model.score.width) == (3, 4)
+    assert manifest["config"]["head"] == {"name": "late", "kept": 3, "width": 4}
+    start = f"model.path={first}"
+    further = train_late(tmp_path / "run", start, "model.lora_rank=2", "model.use_layers=1", "schedule.max_steps=1")
+    model, _, _ = load_checkpoint(further.checkpoint)
+    assert len(model.backbone.layers) == model.backbone.config.num_hidden_layers == 1
+    with pytest.raises(ValueError, match=r"head.kept=5: the head to go on from has 3"):
+        train_late(tmp_path / "other", start, "head.kept=5")

@@ -1,28 +1,30 @@
-"""All tables of a tiny grid: cells against the files of the runs behind them; a second call trains what is gone."""
+"""All tables of a tiny grid: cells by hand and against the runs behind them; a second call trains what is gone."""
 
 from __future__ import annotations
 
 import json
-import queue
 import shutil
-from collections.abc import Sequence
 from dataclasses import replace
+from math import isnan, sqrt
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from scipy import stats
 
 from crm.leaderboard.bank.opening import simulate_bank
 from crm.leaderboard.ranking import Leaderboard, compare
+from crm.report.statistics import Interval
 from experiments import jobs
 from experiments.paper_tables import __main__ as reproduce
 from experiments.paper_tables import claims, paper, tables
-from experiments.paper_tables.cells import Cell
+from experiments.paper_tables.cells import Cell, Grid, over_seeds
 from experiments.paper_tables.plan import make_plan
 from experiments.paper_tables.scales import SCALES, DataSet
 from experiments.truth import true_win_rates
-from tests.boards import outcomes
+from tests.experiments.conftest import run_here
+from tests.made_files import outcomes
 
 DATA = ("data.train=64", "data.validation=16", "data.suite=12")
 SEEDS = (7,)
@@ -49,16 +51,6 @@ TINY = replace(
 )
 
 
-def here(wanted: Sequence[jobs.Job], workers: int, done: Any) -> dict[str, jobs.JobResult]:
-    """`run_jobs` in this process, which takes no time to start."""
-    channel: queue.Queue[Any] = queue.Queue()
-    found: dict[str, jobs.JobResult] = {}
-    for job in wanted:
-        found[job.name] = jobs.run_job(job, channel)
-        done(dict(found))
-    return found
-
-
 @pytest.fixture
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The tiny grid in this process; the folders that a training filled, in order."""
@@ -70,7 +62,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         return train(config, callbacks)
 
     monkeypatch.setattr(reproduce, "SCALES", {"tiny": TINY})
-    monkeypatch.setattr(reproduce, "run_jobs", here)
+    monkeypatch.setattr(reproduce, "run_jobs", run_here)
     monkeypatch.setattr(jobs, "_quiet", lambda folder: None)
     monkeypatch.setattr(jobs, "run_training", counted)
     monkeypatch.setattr(tables, "RESAMPLES", 10)
@@ -200,3 +192,54 @@ def test_agreement_is_tau_between_the_poles_and_against_the_truth() -> None:
     assert cells["second against truth"].mean == pytest.approx(against.mean)
     assert cells["tau in truth"].mean == pytest.approx(-1.0) and cells["tau in truth"].seeds == {}
     assert tables.agreement("detail", made, None) == {tables.AGREEMENT[0]: cells["tau between the two"]}
+
+
+def interval_of(mean: float, low: float, high: float, n: int = 100) -> Interval:
+    return Interval(mean, 0.01, low, high, n, n)
+
+
+def test_one_seed_keeps_its_own_limits() -> None:
+    cell = over_seeds({42: interval_of(0.9, 0.85, 0.93)})
+    assert (cell.mean, cell.n, cell.seeds) == (0.9, 100, {42: 0.9})
+    assert (cell.low, cell.high) == pytest.approx((0.85, 0.93))
+    assert str(cell) == "0.900 [0.850, 0.930] (100)"
+
+
+def test_seeds_that_differ_widen_it_by_students_t() -> None:
+    values = (0.6, 0.7, 0.75)
+    cell = over_seeds({seed: interval_of(value, value - 0.03, value + 0.02) for seed, value in enumerate(values)})
+    low, high = stats.t.interval(0.95, 2, loc=0, scale=stats.sem(values))
+    assert cell.mean == pytest.approx(sum(values) / 3)
+    assert cell.mean - cell.low == pytest.approx(sqrt(0.03**2 + low**2))
+    assert cell.high - cell.mean == pytest.approx(sqrt(0.02**2 + high**2))
+
+
+def test_limits_stay_possible_and_an_unknown_one_stays_unknown() -> None:
+    cell = over_seeds({1: interval_of(0.0, 0.0, 0.05, 90), 2: interval_of(1.0, 0.95, 1.0, 80)})
+    assert (cell.low, cell.high, cell.n) == (0.0, 1.0, 80)
+    tau = over_seeds({1: interval_of(-0.9, -1.0, -0.7), 2: interval_of(-0.5, -0.8, -0.2)}, lowest=-1.0)
+    assert tau.low == -1.0 and tau.high > -0.2
+    unknown = over_seeds({1: interval_of(0.5, float("nan"), float("nan")), 2: interval_of(0.6, 0.5, 0.7)})
+    assert isnan(unknown.low) and isnan(unknown.high) and str(unknown) == "0.550 (100)"
+    with pytest.raises(ValueError, match="seeds: none measured"):
+        over_seeds({})
+
+
+def test_a_grid_shows_what_was_measured_and_what_was_published() -> None:
+    cells = {
+        ("scalar", "D+"): Cell(0.9, 0.8, 0.95, 10, {1: 0.88, 2: 0.92}),
+        ("coin", "D+"): Cell(0.5, 0.4, 0.6, 10, {1: 0.5}),
+        ("coin", "D-"): Cell(0.5, 0.4, 0.6, 9, {1: 0.5}),
+    }
+    grid = Grid("judge", ("scalar", "coin"), ("D+", "D-"), cells, {"scalar": "97 %", "coin": ""})
+    assert grid.frame().to_dict("list") == {
+        "judge": ["scalar", "coin"],
+        "D+": ["0.900 [0.800, 0.950] (10)", "0.500 [0.400, 0.600] (10)"],
+        "D-": ["–", "0.500 [0.400, 0.600] (9)"],
+        "paper": ["97 %", "–"],
+    }
+    assert "paper" not in Grid("judge", ("coin",), ("D+",), cells, {"coin": ""}).frame()
+    long = grid.long().set_index(["judge", "column"])
+    assert list(long.columns) == ["mean", "low", "high", "n", "seed 1", "seed 2"]
+    assert list(long.loc[("scalar", "D+")]) == [0.9, 0.8, 0.95, 10, 0.88, 0.92]
+    assert isnan(long.loc[("coin", "D-"), "seed 2"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from crm.data.public.plain import SUBSETS, by_bm25, personalized_rewardbench
 from crm.data.splits import Splits
 from crm.io.intake import Intake
 from crm.schema import GENERIC_CRITERION, Preference
+from tests.made_files import write_rows
 
 
 def row(name: str, posts: Sequence[str] | None = ("Red yarn?", "Oak table?", "  "), **changes: Any) -> dict[str, Any]:
@@ -33,10 +32,7 @@ def row(name: str, posts: Sequence[str] | None = ("Red yarn?", "Oak table?", "  
 
 
 def write(folder: Path, *rows: dict[str, Any], name: str = "rows.jsonl") -> Path:
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(item) + "\n" for item in rows))
-    return path
+    return write_rows(folder / name, list(rows))
 
 
 def load(path: Path, criteria: str = "own", **given: Any) -> Splits:
@@ -101,9 +97,3 @@ def test_bm25_puts_rare_and_repeated_words_first() -> None:
     assert by_bm25("fast oak", posts) == [oak, most, bread]
     assert by_bm25("yeast", posts) == [bread, oak, most]
     assert by_bm25("elm", posts) == posts
-
-
-def test_the_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "bm25s", None)
-    with pytest.raises(ValueError, match=r"bm25s: cannot be imported .*crm-leaderboard\[profiles\]"):
-        by_bm25("oak", ["Bread"])

@@ -1,0 +1,220 @@
+"""Small studies: best of n, human labels, leaderboards of all axes, picks, and the HTML report that shows them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from crm.data.comparisons import make_comparisons
+from crm.data.simulation.lexicon import TRAIN_AXES, levels_of, pole_of
+from crm.judges.crm_judge import CrmJudge
+from crm.judges.judge import Asked, OracleJudge, Reading
+from crm.model.export import export_model
+from crm.picking.criteria import contrasts
+from crm.picking.session import Pair, Pick
+from crm.rewards.scoring import Rewards
+from crm.schema import Message, Preference
+from experiments.best_of_n.__main__ import main, studies_of
+from experiments.best_of_n.__main__ import summary as best_of_n_summary
+from experiments.best_of_n.users import of_arena
+from experiments.human_labels.suites import read_suites, sums
+from experiments.late.boards import boards
+from experiments.picking.__main__ import summary
+from experiments.picking.courses import Condition, Course, course, own_votes, stays
+from experiments.picking.world import POOL, World
+from experiments.report import Section, render_report
+
+
+def test_the_truth_picks_as_the_oracle_and_opposites_mirror_each_other() -> None:
+    users = of_arena(seed=1, queries=3, n=6)
+    assert len(users) == 2 * len(TRAIN_AXES)
+    assert all((one.gold == -other.gold).all() for one, other in zip(users[::2], users[1::2], strict=True))
+    studies = studies_of(users, Rewards(OracleJudge()))
+    assert list(studies) == [*(user.name for user in users), "all"] == best_of_n_summary(studies)["user"].tolist()
+    for study in studies.values():
+        means = study["curves"].set_index(["picked_by", "k"])["mean"]
+        assert means["judge"].to_list() == pytest.approx(means["oracle"].to_list())
+    first = studies[users[0].name]["curves"].set_index(["picked_by", "k"])["mean"]
+    assert first["judge", 6] == pytest.approx(users[0].gold.max(axis=1).mean())
+    whole = studies["all"]["curves"].set_index(["picked_by", "k"]).loc[("judge", 6)]
+    assert whole["mean"] == pytest.approx(sum(user.gold.max(axis=1).mean() for user in users) / len(users))
+    assert (whole["n"], whole["clusters"]) == (78, 3)
+
+
+def test_a_part_is_written_with_two_pictures_of_opposite_users(make_model: Any, tokenizer: Any, tmp_path: Path) -> None:
+    export_model(make_model("late"), tokenizer, tmp_path / "model", {"max_length": 2048, "seed": 3})
+    words = ["--checkpoint", str(tmp_path / "model"), "--report", str(tmp_path / "out"), "--queries", "2", "--n", "4"]
+    assert main(words) == 0
+    found = json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))["arena"]
+    assert len(found["users"]) == 2 * len(TRAIN_AXES) + 1 and found["k"] == [1, 2, 4]
+    assert {"commit", "seed", "training_seed", "model_digest", "unread", "unit"} <= set(found)
+    judge = found["users"]["all"]["judge"]
+    assert judge["gold"]["n"] == [52, 52, 52] and None not in judge["reward"]["mean"]
+    assert len(list((tmp_path / "out").glob("arena_*.png"))) == 2 and (tmp_path / "out" / "arena.md").is_file()
+
+
+def test_a_mistake_is_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["--checkpoint", str(tmp_path), "--queries", "100000"]) == 2
+    assert capsys.readouterr().err.startswith("experiments.best_of_n: --queries=100000: expected at most ")
+
+
+ANSWERS = ("Clouds cool.", "It just does, I am afraid, and nobody knows why it should.", "Why not?", "Rain? Rain!")
+PREFERENCES = [
+    Preference(
+        id=f"x-{first}{second}",
+        prompt=(Message("user", f"Why rain {first}?"),),
+        response_a=(Message("assistant", ANSWERS[first]),),
+        response_b=(Message("assistant", ANSWERS[second]),),
+        winner="a" if first < second else "b",
+        criteria_a=("Short answers",),
+        criteria_b=("Long answers",) if first else (),
+    )
+    for first in range(4)
+    for second in range(4)
+    if first != second
+]
+
+
+def test_suites_say_what_the_judge_says(make_model, make_encoder) -> None:
+    judge = CrmJudge(make_model("late", "llama", seed=2), make_encoder("late"), batch_size=8)
+    frame = read_suites(judge, {"D": PREFERENCES})
+    expected = {}
+    for side, direction in (("+", "original"), ("-", "reverse")):
+        rows, _ = make_comparisons(PREFERENCES, direction=direction, noise="none", pool=None, seed=0, epoch=0)
+        readings = [one for portion in judge.read([(row, "ab") for row in rows]) for one in portion]
+        says = {reading.comparison.id: reading.preference_logit > 0 for reading in readings}
+        right = [says[row.id] == (row.label == "a") for row in rows]
+        assert frame[frame["side"] == side]["right"].tolist() == [float(one) for one in right]
+        expected[side] = sum(right) / len(right)
+    assert len(frame[frame["side"] == "-"]) == 9 and len(frame) == 21, "three have no criteria to turn round"
+    found = sums([frame])["D"]
+    assert found["sum"] == pytest.approx(sum(expected.values()), abs=1e-4)
+    assert found["low"] <= found["sum"] <= found["high"] and (found["n"], found["directions"]) == (21, 2)
+
+
+class Oracle:
+    """Knows the levels of taste in a simulated text; ``sign`` -1 inverts every criterion."""
+
+    def __init__(self, sign: int, head: str, bias: float = 0.0) -> None:
+        self.sign, self.bias, self.encoder = sign, bias, SimpleNamespace(head=head)
+
+    def read(self, asked: Sequence[Asked]) -> Iterator[list[Reading]]:
+        for row, order in asked:
+            axis, side = pole_of(row.criteria[0]) or ("", 0)
+            one, other = (dict(levels_of(text[-1].content) or ())[axis] for text in (row.response_a, row.response_b))
+            first = self.bias if order == "ab" else -self.bias
+            yield [Reading(row, order, 40.0 * self.sign * side * (one - other) + first)]
+
+
+@pytest.mark.parametrize(("head", "bias"), [("pairwise", 5.0)])
+def test_the_truth_has_every_leaderboard_right_in_either_order(head: str, bias: float) -> None:
+    right: Any = Oracle(1, head, bias)
+    found = boards(right)
+    assert len(found) == 26
+    assert found["truth"].min() > 0.999
+    assert found["opposite"].max() < -0.999
+
+
+def test_inverted_criteria_reverse_every_ranking() -> None:
+    wrong: Any = Oracle(-1, "late")
+    assert boards(wrong)["truth"].max() < -0.999
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    """40 queries, 6 models, the pool's axes and three more; models have leanings."""
+    rng = np.random.default_rng(1)
+    leaning = rng.normal(size=(1, 6, POOL + 3))
+    levels = np.clip(np.round(0.6 * leaning + 0.7 * rng.normal(size=(40, 6, POOL + 3))), -1, 1)
+    raw = levels[..., :POOL].transpose(2, 0, 1).astype(np.float32)
+    seen = contrasts(raw, np.zeros_like(raw))
+    return World(seen, (seen, contrasts(-raw, np.zeros_like(raw))), levels, 0)
+
+
+def test_picks_come_nearer_to_the_truth_and_typing_starts_nearer(world: World) -> None:
+    found = {
+        name: [course(world, condition, seed, 12) for seed in range(5)]
+        for name, condition in {
+            "picks": Condition(),
+            "typed": Condition(typed=2),
+            "noise": Condition(kind="noise"),
+        }.items()
+    }
+    start, end = (np.mean([one.taus[place] for one in found["picks"]]) for place in (0, -1))
+    typed = np.mean([one.taus[0] for one in found["typed"]])
+    assert end > start + 0.3 and typed > start + 0.3
+    means = summary(found["picks"], 12)
+    assert means["tau_after"]["8"] == pytest.approx(np.mean([one.taus[8] for one in found["picks"]]), abs=1e-3)
+    assert means["top3_after_8"]["mean"] == np.mean([one.found_early for one in found["picks"]])
+    assert summary(found["noise"], 12)["decided"] <= 0.3
+
+
+def test_own_votes_are_bradley_terry() -> None:
+    picks = [Pick(Pair(0, 0, 1), "left")] * 9 + [Pick(Pair(0, 1, 0), "left")] * 3 + [Pick(Pair(1, 2, 1), "same")] * 4
+    strength = own_votes(picks, 4)
+    assert strength[0] > strength[1] == pytest.approx(strength[2], abs=0.05)
+    assert strength[3] == pytest.approx(0, abs=1e-4)
+    assert strength[0] - strength[1] == pytest.approx(np.log(3), abs=0.15)
+    assert (own_votes([], 4) == 0).all()
+
+
+def test_a_ranking_is_right_from_where_it_stays_so() -> None:
+    assert stays(np.array([0.1, 0.9, 0.7, 0.8, 0.9]), 0.8) == 3
+    assert stays(np.array([0.9, 0.9]), 0.8) == 0
+    assert stays(np.array([0.9, 0.7]), 0.8) == float("inf")
+    rows = [Course(np.array([0.0, 0.9, 0.9]), np.array([0.0, 0.5, 0.9]), True, 1, 2) for _ in range(3)]
+    rows.append(Course(np.array([0.0, 0.0, 0.0]), np.array([0.0, 0.1, 0.2]), False, 0, 2))
+    means = summary(rows, 2)
+    assert means["median_comparisons"] == 1 and means["right_after_all_picks"] == 0.75
+    assert (means["decided"], means["tau_of_decided"], means["stops_after"]) == (0.75, 0.9, 2)
+    assert means["agreement_on_random_pairs"] == pytest.approx(3 / 8, abs=1e-3)
+
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+HOSTILE = """<script>alert("1")</script>'"><img src=https://example.org/x onerror=y>{{ 7 * 7 }}"""
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, and the text as a reader would see it."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data.strip())
+
+
+def test_hostile_text_is_shown_and_nothing_is_loaded_from_outside(tmp_path: Path) -> None:
+    (tmp_path / "p.png").write_bytes(PNG)
+    section = Section(HOSTILE, HOSTILE, {HOSTILE: pd.DataFrame({HOSTILE: [HOSTILE], "n": [1]})})
+    pictured = Section("Suites", images={HOSTILE: tmp_path / "p.png"})
+    path = render_report(
+        tmp_path / "r.html", title=HOSTILE, summary=HOSTILE, sections=[section, pictured], facts={HOSTILE: HOSTILE}
+    )
+    page = Page(path.read_text(encoding="utf-8"))
+    # title, h1, summary, h2, text, figcaption twice, header, cell, dt, dd
+    assert page.text.count(HOSTILE) == 11
+    assert not {"script", "link", "iframe", "object"} & {tag for tag, _ in page.tags}
+    assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
+    (image,) = [attributes for tag, attributes in page.tags if tag == "img"]
+    assert image["alt"] == HOSTILE
+    assert base64.b64decode((image["src"] or "").removeprefix("data:image/png;base64,")) == PNG
+    policy = next(a["content"] for t, a in page.tags if t == "meta" and a.get("http-equiv"))
+    assert (policy or "").startswith("default-src 'none'")
