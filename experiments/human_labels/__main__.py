@@ -1,9 +1,9 @@
 """``python -m experiments.human_labels --root <public sets> --out <folder>``: trains, asks every set, writes it down.
 
 A row of the result is a training: on SummEval with half of its votes from pairs that flip, the same with votes as they
-come, on d2t, on both, on these and two sets whose labels are true by construction, and the first with the scalar head.
-Each is asked about all sets; only its own are unseen documents of known aspects, the others are transfer. A judge that
-was trained elsewhere is a row too (``--checkpoint``).
+come, on d2t, on both, on these and two sets whose labels are true by construction, on all four one aspect at a time
+(`mixture`), and the first with the scalar head. Each is asked about all sets; only its own are unseen documents of
+known aspects, the others are transfer. A judge that was trained elsewhere is a row too (``--checkpoint``).
 """
 
 from __future__ import annotations
@@ -21,21 +21,33 @@ from rich.progress import track
 
 from crm.config import compose
 from crm.data.load import load_data
+from crm.data.public.pairs import flips
+from crm.data.splits import Splits
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.judges.crm_judge import open_checkpoint
 from crm.model.batching.plans import packing_named
 from crm.report.tables import write_table
 from crm.schema import Preference
-from experiments.human_labels.suites import read_suites, sums
+from experiments.human_labels.mixture import write_mixture
+from experiments.human_labels.suites import accuracies, read_suites
 from experiments.jobs import Job, run_jobs
 
+MIXTURE = "four sets, one aspect each"
+MIXED = {"summeval": 0, "d2t": 0, "concise_verbose": 400, "dsp": 400}
+"""Sets of the mixture, and how many of their preferences train (0: all)."""
 ROWS = {
     "summeval": (),
     "summeval, votes as they come": ("data.train=0",),
     "d2t": ("data.name=d2t",),
     "summeval and d2t": ("data=mixture", "data.sources=[summeval,d2t]"),
     "four sets": ("data=mixture", "data.sources=[summeval,d2t,concise_verbose,dsp]"),
+    MIXTURE: (
+        "data=dataset",
+        "data.path='{out}/mixture'",
+        "data.train=0",
+        "data.validation=300",
+    ),
     "summeval, scalar head": (
         "head=scalar",
         "model.freeze_layers=8",
@@ -44,7 +56,7 @@ ROWS = {
     ),
 }
 """The scalar head trains four layers, since on frozen ones alone it could learn next to nothing."""
-OTHER = "another checkpoint"
+OTHER, LENGTH = "another checkpoint", "more words"
 ASKED = ("summeval", "d2t", "topicalchat", "llmbar", "prometheus_hhh", "concise_verbose", "dsp")
 """The first five labelled by people."""
 DATA_SEED = 1
@@ -75,45 +87,55 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def run(given: argparse.Namespace) -> None:
-    """All trainings, then every model on every suite."""
-    jobs = {(row, seed): job(row, seed, given) for row in given.rows for seed in given.seeds}
-    if jobs:
-        run_jobs(list(jobs.values()), given.workers)
+    """Seed by seed all trainings, then every model on every suite; what there is so far is written after each seed."""
+    if MIXTURE in given.rows:
+        write_mixture(given.out / "mixture", {name: splits(name, given.root, most) for name, most in MIXED.items()})
     suites = {
-        f"{name} {suite}": rows
-        for name in given.asked
-        for suite, rows in suites_of(name, given.root, given.suite).items()
+        name: rows
+        for source in given.asked
+        for name, rows in suites_of(source, given.root, given.suite).items()
         if rows
     }
-    found: dict[str, Any] = {}
-    for row in given.rows:
-        frames = [asked(jobs[row, seed].folder / "model", suites, f"{row}, seed {seed}") for seed in given.seeds]
-        found[row] = sums(frames)
-    if given.checkpoint:
-        frames = [asked(given.checkpoint, suites, OTHER)]
-        found[OTHER] = sums(frames)
-    report(given, found, sums(frames[:1], "length"))
+    frames = {OTHER: [asked(given.checkpoint, suites, OTHER)]} if given.checkpoint else {}
+    for seed in given.seeds:
+        jobs = {row: job(row, seed, given) for row in given.rows}
+        if jobs:
+            run_jobs(list(jobs.values()), given.workers)
+        for row in given.rows:
+            frame = asked(jobs[row].folder / "model", suites, f"{row}, seed {seed}")
+            frames.setdefault(row, []).append(frame)
+        report(given, frames)
 
 
 def job(row: str, seed: int, given: argparse.Namespace) -> Job:
     """The training of one row and seed."""
     folder = given.out / f"{row.replace(', ', ' ').replace(' ', '_')}_{seed}"
-    fixed = ("experiment=human_labels", *ROWS[row], f"data.root={given.root}", f"data.seed={DATA_SEED}")
+    own = (word.format(out=given.out.absolute()) for word in ROWS[row])
+    fixed = ("experiment=human_labels", *own, f"data.root={given.root}", f"data.seed={DATA_SEED}")
     return Job(f"{row}, {seed}", folder, (*fixed, f"seed={seed}", *given.overrides))
 
 
-def suites_of(name: str, root: str, most: int) -> dict[str, list[Preference]]:
-    """The held-out suites of a set, each of ``most`` preferences (0: all); of one to measure on alone, all of it."""
+def splits(name: str, root: str, train: int = 0, suite: int = 0) -> Splits:
+    """A set in the parts of the study, with at most so many preferences to train on and in a suite (0: all)."""
     words = [
         "experiment=human_labels",
         f"data.name={name}",
         f"data.root={root}",
         f"data.seed={DATA_SEED}",
-        "data.train=0",
+        f"data.train={train}",
+        f"data.suite={suite}",
     ]
-    words.append(f"data.suite={most}")
-    config = compose("train", words, Path())
-    return load_data(config.data).suites
+    return load_data(compose("train", words, Path()).data)
+
+
+def suites_of(name: str, root: str, most: int) -> dict[str, list[Preference]]:
+    """The held-out suites of a set, pairs that flip apart from the others; of one to measure on alone, all of it."""
+    found = {}
+    for suite, rows in splits(name, root, suite=most).suites.items():
+        together = sorted(rows, key=lambda row: row.id)  # those of a document, so that it is read once
+        found[f"{name} {suite}, straight"] = [row for row in together if not flips(row)]
+        found[f"{name} {suite}, flips"] = [row for row in together if flips(row)]
+    return found
 
 
 def asked(checkpoint: Path, suites: dict[str, list[Preference]], name: str) -> pd.DataFrame:
@@ -122,28 +144,27 @@ def asked(checkpoint: Path, suites: dict[str, list[Preference]], name: str) -> p
     return read_suites(judge, suites, partial(track, description=name))
 
 
-def report(given: argparse.Namespace, found: dict[str, Any], length: dict[str, Any]) -> None:
-    """``results.json`` and a table: of suites in both directions the sum, of others the accuracy.
-
-    Rows of runs before this one stay, as long as seeds and overrides are the same.
-    """
+def report(given: argparse.Namespace, frames: dict[str, list[pd.DataFrame]]) -> None:
+    """``results.json`` and a table of accuracies. Rows of runs before this one stay if their suites are as large."""
     path = given.report / "results.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    head = {"seeds": given.seeds, "overrides": given.overrides, "suite": given.suite}
-    reused = known.get("rows", {}) if {name: known.get(name) for name in head} == head else {}
-    rows = reused | {name: {"commit": commit(), "suites": suites} for name, suites in found.items()}
-    replace_file(path, json.dumps({"rows": rows, "more words": length, **head}, indent=1) + "\n")
-    columns = {name: row["suites"] for name, row in rows.items()} | {"more words": length}
+    rows = known["rows"] if known.get("suite") == given.suite else {}
+    rows |= {
+        name: {"commit": commit(), "overrides": given.overrides, "suites": accuracies(of)}
+        for name, of in frames.items()
+    }
+    rows[LENGTH] = {"suites": accuracies(next(iter(frames.values()))[:1], "length")}
+    replace_file(path, json.dumps({"suite": given.suite, "rows": rows}, indent=1) + "\n")
     table = [
-        {"suite": suite, "n": cell["n"], "directions": cell["directions"]}
-        | {name: _cell(suites[suite]) if suite in suites else "" for name, suites in columns.items()}
-        for suite, cell in length.items()
+        {"suite": suite, "n": cell["n"]}
+        | {name: _cell(row["suites"][suite]) if suite in row["suites"] else "" for name, row in rows.items()}
+        for suite, cell in rows[LENGTH]["suites"].items()
     ]
-    write_table(given.report, "suites", pd.DataFrame(table), f"seeds {given.seeds}; commits in results.json")
+    write_table(given.report, "suites", pd.DataFrame(table), "accuracy, mean over seeds; commits in results.json")
 
 
-def _cell(cell: dict[str, float]) -> str:
-    return f"{cell['sum']:.3f} [{cell['low']:.3f}, {cell['high']:.3f}]"
+def _cell(cell: dict[str, Any]) -> str:
+    return f"{cell['accuracy']:.3f} [{cell['low']:.3f}, {cell['high']:.3f}]"
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from statistics import mean, stdev
 from typing import Any
 
 import pandas as pd
@@ -14,7 +13,7 @@ from crm.data.comparisons import make_comparisons
 from crm.io.words import count_words
 from crm.judges.crm_judge import CrmJudge
 from crm.judges.judge import Asked
-from crm.report.statistics import cluster_interval, correctness, mean_interval
+from crm.report.statistics import cluster_interval, correctness
 from crm.schema import Comparison, Preference
 
 
@@ -56,29 +55,22 @@ def _comparisons(suites: Mapping[str, Sequence[Preference]]) -> list[tuple[str, 
     return found
 
 
-def sums(frames: Sequence[pd.DataFrame], column: str = "right") -> dict[str, dict[str, float]]:
-    """Of each suite accuracy in the direction of the vote plus that in the opposite one: 1 ignores the criteria.
+def accuracies(frames: Sequence[pd.DataFrame], column: str = "right") -> dict[str, dict[str, Any]]:
+    """Of each suite the accuracy, in the mean over seeds (a frame each) and both directions, where .5 ignores criteria.
 
-    A frame a seed. ``low`` and ``high`` (95 %) are of the mean over seeds where there are several, else of the queries.
+    ``low`` and ``high`` (95 %) are of the documents; ``seeds`` has the accuracy of each.
     """
-    found: dict[str, dict[str, float]] = {}
+    found = {}
     for name in frames[0]["suite"].unique():
-        of_suite = [frame[frame["suite"] == name] for frame in frames]
-        values = [float(rows.groupby("side")[column].mean().sum()) for rows in of_suite]
-        sides = of_suite[0]["side"].nunique()
-        first = of_suite[0]
-        strata = [(side,) for side in first["side"]]
-        interval = cluster_interval(first[column].tolist(), first["cluster"].tolist(), strata)
-        low, high = sides * interval.low, sides * interval.high
-        if len(values) > 1:
-            over_seeds = mean_interval(values)
-            low, high = over_seeds.low, over_seeds.high
+        of_seeds = [frame[frame["suite"] == name].reset_index(drop=True) for frame in frames]
+        first, right = of_seeds[0], sum(rows[column] for rows in of_seeds) / len(of_seeds)
+        interval = cluster_interval(right.tolist(), first["cluster"].tolist(), [(side,) for side in first["side"]])
         found[name] = {
-            "sum": round(mean(values), 4),
-            "low": round(low, 4),
-            "high": round(high, 4),
-            "spread": round(stdev(values), 4) if len(values) > 1 else 0.0,
-            "n": len(of_suite[0]),
-            "directions": sides,
+            "accuracy": round(interval.mean, 4),
+            "low": round(interval.low, 4),
+            "high": round(interval.high, 4),
+            "seeds": [round(float(rows.groupby("side")[column].mean().mean()), 4) for rows in of_seeds],
+            "n": interval.n,
+            "documents": interval.clusters,
         }
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +27,8 @@ from crm.schema import Message, Preference
 from experiments.best_of_n.__main__ import main, studies_of
 from experiments.best_of_n.__main__ import summary as best_of_n_summary
 from experiments.best_of_n.users import of_arena
-from experiments.human_labels.suites import read_suites, sums
+from experiments.human_labels.mixture import one_aspect_each
+from experiments.human_labels.suites import accuracies, read_suites
 from experiments.late.boards import boards
 from experiments.picking.__main__ import summary
 from experiments.picking.courses import Condition, Course, course, own_votes, stays
@@ -96,9 +98,18 @@ def test_suites_say_what_the_judge_says(make_model, make_encoder) -> None:
         assert frame[frame["side"] == side]["right"].tolist() == [float(one) for one in right]
         expected[side] = sum(right) / len(right)
     assert len(frame[frame["side"] == "-"]) == 9 and len(frame) == 21, "three have no criteria to turn round"
-    found = sums([frame])["D"]
-    assert found["sum"] == pytest.approx(sum(expected.values()), abs=1e-4)
-    assert found["low"] <= found["sum"] <= found["high"] and (found["n"], found["directions"]) == (21, 2)
+    found = accuracies([frame, frame])["D"]
+    assert found["accuracy"] == pytest.approx(sum(expected.values()) / 2, abs=1e-4)
+    assert found["low"] <= found["accuracy"] <= found["high"] and found["seeds"] == [found["accuracy"]] * 2
+    assert (found["n"], found["documents"]) == (21, 4)
+
+
+def test_one_aspect_each_pairs_the_sides_while_both_have_one() -> None:
+    row = replace(PREFERENCES[0], criteria_a=("Short answers", "No hedging"), criteria_b=("Long answers",), winner="b")
+    flip, straight = one_aspect_each([row])
+    assert (flip.criteria_a, flip.criteria_b, flip.winner) == (("Short answers",), ("Long answers",), "b")
+    assert (straight.criteria_a, straight.criteria_b, straight.winner) == (("No hedging",), (), "a")
+    assert flip.id != straight.id
 
 
 class Oracle:
