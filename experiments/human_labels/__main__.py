@@ -34,7 +34,7 @@ from experiments.human_labels.suites import accuracies, read_suites
 from experiments.jobs import Job, run_jobs
 
 MIXTURE = "four sets, one aspect each"
-MIXED = {"summeval": 0, "d2t": 0, "concise_verbose": 400, "dsp": 400}
+MIXED = {"summeval": 2500, "d2t": 0, "concise_verbose": 300, "dsp": 300}
 """Sets of the mixture, and how many of their preferences train (0: all)."""
 ROWS = {
     "summeval": (),
@@ -46,7 +46,8 @@ ROWS = {
         "data=dataset",
         "data.path='{out}/mixture'",
         "data.train=0",
-        "data.validation=300",
+        "data.validation=150",
+        "loss.off_criteria_penalty=0.1",
     ),
     "summeval, scalar head": (
         "head=scalar",
