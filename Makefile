@@ -17,7 +17,7 @@ empty :=
 comma := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev test quick lint format demo demo-all app app-real benchmarks reproduce-tables bench gpu-check smollm2 clean
+.PHONY: help install install-dev test quick lint format demo app app-real benchmarks reproduce-tables bench gpu-check smollm2 clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -61,11 +61,8 @@ format: install-dev ## Rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-demo: install ## Train two models, evaluate them and rank 13 simulated LLMs: 3 to 5 minutes; the report lands in results/demo
-	$(BIN)/python -m experiments.demo
-
-demo-all: install ## The demo with all three heads, noised criteria and attacks: 20 minutes
-	$(BIN)/python -m experiments.demo --all
+demo: install ## Train two models, evaluate them and rank 13 simulated LLMs: 3 to 5 minutes; into results/demo (ALL=1: all heads, noise, attacks: 20 minutes)
+	$(BIN)/python -m experiments.demo $(if $(ALL),--all)
 
 app: results/demo/late/model/crm.json ## The leaderboard as a page, on the demo's model and the simulated bank
 	$(BIN)/python app.py checkpoint=results/demo/late/model

@@ -96,7 +96,7 @@ def test_report_shows_every_picture(run: tuple[Path, dict[str, Any]]) -> None:
 def test_the_short_demo_reads_what_the_long_one_left(
     run: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two heads, clean suites, leaderboards of one of them: `make demo` after `make demo-all` trains nothing."""
+    """Two heads, clean suites, leaderboards of one of them: `make demo` after `make demo ALL=1` trains nothing."""
     out, summary = run
 
     def refuse(*_: Any, **__: Any) -> None:
