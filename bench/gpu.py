@@ -29,11 +29,10 @@ from bench import ours, peers
 from bench.models import QWEN3, SMALL, TOY, Size, build_reward_model, stock_twin
 from bench.pairs import bench_tokenizer, synthetic_pairs, synthetic_queries
 from bench.parity import check_device
-from bench.rounds import Contestant, Stopwatch, about, versions
-from bench.run import RESULTS, quieten
+from bench.rounds import RESULTS, Contestant, Stopwatch, about, origin, save
+from bench.run import quieten
 from bench.trl_peer import trl_steps
-from crm.io.files import replace_file
-from crm.io.installed import commit
+from crm.model.batching.plans import Packing
 from crm.model.encoding import EncodedComparison
 from crm.training.devices import enable_checkpointing
 from crm.training.memory import GIB, USABLE, training_need
@@ -70,16 +69,16 @@ def main(words: Sequence[str] | None = None) -> int:
         print("no GPU is visible; `python -m bench.gpu --toy` tries the same on CPU", file=sys.stderr)
         return 2
     device = "cpu" if given.toy else "cuda"
-    peak = given.peak or (None if given.toy else peak_of(torch.cuda.get_device_name()))
+    card = "" if given.toy else torch.cuda.get_device_name()
+    peak = given.peak or next((operations for name, operations in PEAK.items() if name in card), None)
     found: dict[str, Any] = {"checks": [], "lines": [], "left_out": []}
-    found |= {"settings": {name: str(value) for name, value in vars(given).items()}, "seeds": [given.seed]}
-    found |= {"versions": versions(), "commit": commit(), "peak_flops": peak}
+    found |= {"settings": {name: str(value) for name, value in vars(given).items()}, "peak_flops": peak}
+    found |= origin(given.seed)
     ends = time.monotonic() + given.minutes * 60
 
     def keep(part: str, line: Any) -> None:
         found[part].append(line)
-        replace_file(given.out, json.dumps(found, indent=1) + "\n")
-        replace_file(given.out.with_suffix(".md"), to_markdown(found))
+        save(given.out, found, to_markdown(found))
         print(part, json.dumps(line), flush=True)
 
     for one in check_device(device):
@@ -124,10 +123,11 @@ def training(size: Size, device: str, given: argparse.Namespace) -> Setup:
     if recomputed:
         enable_checkpointing(model.backbone)
     contestants: Contestants = {
-        "ours": lambda: ours.train_step(model, optimizer, pairs, tokens=tokens, bf16=True),
-        "authors": lambda: peers.authors_step(stock_twin(model), optimizer, pairs, bf16=True),
-        "authors_no_checkpointing": lambda: peers.authors_step(stock_twin(model), optimizer, pairs, False, bf16=True),
-        "flash_pref_layout": lambda: peers.shared_prefix_step(stock_twin(model), optimizer, pairs, bf16=True),
+        "ours": lambda: ours.train_step(model, optimizer, pairs, layout=Packing(tokens), bf16=True),
+        "no_packing": lambda: ours.train_step(model, optimizer, pairs, layout=ours.PADDED, bf16=True),
+        "authors": lambda: peers.one_by_one(stock_twin(model, checkpointing=True), optimizer, pairs, bf16=True),
+        "authors_no_checkpointing": lambda: peers.one_by_one(stock_twin(model), optimizer, pairs, bf16=True),
+        "flash_pref_layout": lambda: peers.one_by_one(stock_twin(model), optimizer, pairs, peers.in_a_row, bf16=True),
         "trl_default": lambda: trl_steps(stock_twin(model), bench_tokenizer(given.seed), pairs, bf16=True),
     }
     estimate = need / GIB if dtype == torch.float32 else None
@@ -141,9 +141,9 @@ def scoring(size: Size, device: str, given: argparse.Namespace) -> Setup:
     queries = synthetic_queries("pairwise", given.queries, given.candidates, given.length, given.seed, spread=0.5)
     twin = stock_twin(model)
     contestants: Contestants = {
-        "ours": lambda: ours.score_queries(model, queries, tokens=given.tokens, bf16=True),
-        "arrival_b4": lambda: peers.batches(twin, queries, "arrival", bf16=True),
-        "sorted_b4": lambda: peers.batches(twin, queries, "length", bf16=True),
+        "ours": lambda: ours.score_queries(model, queries, layout=Packing(given.tokens), bf16=True),
+        "no_packing": lambda: ours.score_queries(model, queries, layout=ours.PADDED, bf16=True),
+        "arrival_b4": lambda: peers.batches(twin, queries, bf16=True),
         "dynamic_cache": lambda: peers.cached_prefix(twin, queries, bf16=True),
     }
     return Setup(size, contestants, unique_work(queries), dtype)
@@ -254,11 +254,6 @@ def flops(size: Size, work: Work, *, training: bool) -> float:
     forward = 2.0 * matrix_parameters(size) * work.tokens
     forward += 4.0 * size.layers * size.heads * size.head_dim * work.contexts
     return 3.0 * forward if training else forward
-
-
-def peak_of(device: str) -> float | None:
-    """Peak of a device by its name, None for one that the table lacks."""
-    return next((peak for name, peak in PEAK.items() if name in device), None)
 
 
 if __name__ == "__main__":

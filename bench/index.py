@@ -12,34 +12,32 @@ import json
 import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import torch
 from torch import Tensor, nn
 
 from bench.models import Size, build_reward_model
+from bench.ours import PACKED
 from bench.pairs import LONGEST, bench_tokenizer
-from bench.rounds import about, versions
-from bench.run import RESULTS, quieten
+from bench.rounds import RESULTS, Stopwatch, origin
+from bench.run import quieten
 from crm.data.simulation.lexicon import AXES, wordings
 from crm.io.files import replace_file
-from crm.io.installed import commit
 from crm.judges.crm_judge import CrmJudge
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.bank.opening import simulate_bank
 from crm.leaderboard.index import IndexedBank, index_bank
 from crm.leaderboard.ranking import Leaderboard
-from crm.model.batching.plans import Packing
 from crm.model.encoding import Encoder
 from crm.schema import Message
 
 DEMO = Size(hidden=128, layers=2, heads=4, key_value_heads=4, head_dim=32, intermediate=384)
 """The size of `make demo`."""
-PACKING = Packing(4096)
 SIZE = 1024
 """Numbers of a vector: 16 kept states of 64."""
 TOPICS = 12
@@ -67,25 +65,24 @@ class StandIn:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Take the times, write the two files."""
+    """Take the times, write the file."""
     parser = argparse.ArgumentParser(prog="python -m bench.index", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--users", type=int, default=1000, help="in a row, on the simulated bank")
     parser.add_argument("--queries", type=int, default=20, help="of each of the simulated bank's twelve topics")
     parser.add_argument("--shrink", type=int, default=1, help="divide all other numbers of queries, for a quick look")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, default=RESULTS / "index.json")
     given = parser.parse_args(words)
     quieten()
     torch.set_num_threads(1)
     found = real_model(given)
-    found |= simulated(given)
-    found |= {"n": {"users": given.users, "rounds": given.rounds}, "seeds": [given.seed]}
-    found |= {"versions": versions(), "commit": commit()}
-    replace_file(given.out / "index.json", json.dumps(found, indent=1) + "\n")
-    table = to_markdown(found)
-    replace_file(given.out / "index.md", table)
-    print(table)
+    for name, (models, queries) in NAMED.items():
+        found[f"further_s_{name}"], size = of_shape(given, models, queries)
+        found[f"index_mb_{name}"] = size / 1e6
+    found |= {"n": {"users": given.users, "rounds": given.rounds}} | origin(given.seed)
+    replace_file(given.out, json.dumps(found, indent=1) + "\n")
+    print(json.dumps(found, indent=1))
     return 0
 
 
@@ -94,32 +91,22 @@ def real_model(given: argparse.Namespace) -> dict[str, Any]:
     bank = simulate_bank(seed=given.seed, queries_per_topic=given.queries).bank
     users = tastes(given.users + given.rounds)
     with tempfile.TemporaryDirectory() as folder:
-        built: list[IndexedBank] = []
-        whole = clock(lambda: built.append(open_bank(bank, given.seed, Path(folder))))
-        indexed = built[0]
-        each = [clock(leaderboard, indexed, user) for user in users[: given.rounds]]
+        with Stopwatch("cpu") as reading:
+            indexed = open_bank(bank, given.seed, Path(folder))
+        each = [leaderboard_s(indexed, user) for user in users[: given.rounds]]
         memory, spent = [resident()], 0.0
         for start in range(0, given.users, max(1, given.users // 10)):
             part = users[given.rounds + start : given.rounds + start + max(1, given.users // 10)]
-            spent += sum(clock(leaderboard, indexed, user) for user in part)
+            spent += sum(leaderboard_s(indexed, user) for user in part)
             memory.append(resident())
     return {
-        "further_share": statistics.median(each) / whole,
+        "further_share": statistics.median(each) / reading.seconds,
         "further_s_real_model": statistics.median(each),
-        "index_s": whole,
+        "index_s": reading.seconds,
         "index_shape": [len(bank.authors), len(bank.queries)],
         "users_per_s": given.users / spent,
         "resident_mb": memory,
     }
-
-
-def simulated(given: argparse.Namespace) -> dict[str, Any]:
-    """Seconds of a further user on banks of other sizes."""
-    found: dict[str, Any] = {}
-    for name, (models, queries) in NAMED.items():
-        found[f"further_s_{name}"], size = of_shape(given, models, queries)
-        found[f"index_mb_{name}"] = size / 1e6
-    return found
 
 
 def of_shape(given: argparse.Namespace, models: int, queries: int) -> tuple[float, int]:
@@ -133,7 +120,7 @@ def of_shape(given: argparse.Namespace, models: int, queries: int) -> tuple[floa
     with tempfile.TemporaryDirectory() as folder:
         reader: Any = StandIn(given.seed)
         indexed = IndexedBank(reader, bank, Path(folder), model_digest="simulated", progress=False)
-        each = [clock(leaderboard, indexed, [f"words {turn}"]) for turn in range(given.rounds + 1)]
+        each = [leaderboard_s(indexed, [f"words {turn}"]) for turn in range(given.rounds + 1)]
         return statistics.median(each[1:]), 2 * len(rows) * models * reader.size
 
 
@@ -144,19 +131,13 @@ def tastes(count: int) -> list[tuple[str, ...]]:
     return [tuple(known[(user + part * step) % len(known)] for part in range(1 + user % 3)) for user in range(count)]
 
 
-def clock(work: Callable[..., object], *given: object) -> float:
-    """Seconds of the process on the CPU, since a machine may have other work."""
-    begun = time.process_time()
-    work(*given)
-    return time.process_time() - begun
-
-
-def leaderboard(indexed: IndexedBank, criteria: Sequence[str]) -> Leaderboard:
-    """A complete one: its tables are made too."""
-    board = Leaderboard(indexed.outcomes(criteria))
-    board.frame()
-    board.records()
-    return board
+def leaderboard_s(indexed: IndexedBank, criteria: Sequence[str]) -> float:
+    """CPU seconds of a complete leaderboard: its tables are made too."""
+    with Stopwatch("cpu") as stopwatch:
+        board = Leaderboard(indexed.outcomes(criteria))
+        board.frame()
+        board.records()
+    return stopwatch.seconds
 
 
 def open_bank(bank: Bank, seed: int, folder: Path) -> IndexedBank:
@@ -164,46 +145,15 @@ def open_bank(bank: Bank, seed: int, folder: Path) -> IndexedBank:
     model = build_reward_model(DEMO, "late", seed)
     nn.init.normal_(model.score.criterion.outer.weight, std=0.5)  # type: ignore[union-attr, arg-type]
     encoder = Encoder(bench_tokenizer(seed), "late", LONGEST)
-    judge = CrmJudge(model, encoder, batch_size=64, packing=PACKING, model_digest="bench")
+    judge = CrmJudge(model, encoder, batch_size=64, packing=PACKED, model_digest="bench")
     indexed = index_bank(judge, bank, folder, progress=False)
     assert indexed is not None
     return indexed
 
 
 def resident() -> float:
-    """10^6 bytes of this process that are in memory, shared pages of files left out."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("RssAnon"):
-            return int(line.split()[1]) / 1e3
-    return float("nan")
-
-
-def to_markdown(found: dict[str, Any]) -> str:
-    """What was measured, as tables."""
-    models, queries = found["index_shape"]
-    memory = found["resident_mb"]
-    lines = [
-        "# Users of an index",
-        "",
-        "A user's complete leaderboard: scores, win rates, intervals, ties, topics. One CPU thread, medians of "
-        f"{found['n']['rounds']} users.",
-        "",
-        "| models x queries | a further user, CPU ms | vectors, MB |",
-        "|:--|--:|--:|",
-    ]
-    lines += [
-        f"| {name.replace('x', ' x ')} | {1000 * found[f'further_s_{name}']:.0f} | {found[f'index_mb_{name}']:.0f} |"
-        for name in NAMED
-    ]
-    lines += [
-        "",
-        f"A tiny model on the simulated bank ({models} x {queries}): index {found['index_s']:.1f} s, "
-        f"a further user {1000 * found['further_s_real_model']:.0f} ms, words included: {found['further_share']:.4f} "
-        f"of it. {found['n']['users']} users in a row: {found['users_per_s']:.0f} a second, memory {memory[0]:.0f} MB "
-        f"before, {memory[1]:.0f} MB after a tenth, {memory[-1]:.0f} MB after all.",
-        "",
-    ]
-    return "\n".join([*lines, about(found), ""])
+    """10^6 bytes of this process that are in memory."""
+    return float(psutil.Process().memory_info().rss) / 1e6
 
 
 if __name__ == "__main__":

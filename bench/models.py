@@ -8,13 +8,12 @@ from typing import Any
 import torch
 from torch import nn
 from transformers import (
+    AutoModel,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     LlamaConfig,
-    LlamaModel,
     PretrainedConfig,
     Qwen3Config,
-    Qwen3Model,
 )
 
 from bench.pairs import VOCABULARY
@@ -87,7 +86,7 @@ def build_reward_model(
     config._attn_implementation = "sdpa"
     with torch.random.fork_rng(), torch.device(device):
         torch.manual_seed(seed)
-        backbone = Qwen3Model(config) if isinstance(config, Qwen3Config) else LlamaModel(config)  # type: ignore[arg-type]
+        backbone = AutoModel.from_config(config)  # type: ignore[no-untyped-call]
     score = build_score(head, size.hidden, seed)
     with torch.no_grad():
         # The two rows of a fresh span head are equal, which would hide an exchange of them.
@@ -109,7 +108,7 @@ def twin_of_ours(model: RewardModel, *, prunes: bool) -> RewardModel:
     return twin.train()
 
 
-def stock_twin(model: RewardModel) -> Any:
+def stock_twin(model: RewardModel, *, checkpointing: bool = False) -> Any:
     """The stock classification model over the same parameters; SDPA attention, as transformers chooses by itself."""
     config = _copied(model)
     config.num_labels = model.score.out_features
@@ -120,6 +119,8 @@ def stock_twin(model: RewardModel) -> Any:
     twin.score.weight = model.score.weight
     if twin.score.bias is not None:
         twin.score.bias = nn.Parameter(torch.zeros(2, device=model.device), requires_grad=False)
+    if checkpointing:
+        twin.gradient_checkpointing_enable({"use_reentrant": False})
     return twin.train()
 
 

@@ -2,43 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Literal, get_args
+from typing import Any
 
 import lightning as L
 import torch
 from lightning.pytorch.callbacks import Callback
+from torch import Tensor
 from torch.optim import Optimizer
+from torch.utils.data import DataLoader
 
 from bench.models import PAD_ID
 from bench.rounds import Answer, Contestant, Stopwatch
-from crm.model.batching.batches import collate
-from crm.model.batching.plans import Packing, fill
+from crm.model.batching.plans import Layout, Packing, Padding
 from crm.model.encoding import EncodedComparison
 from crm.model.reward_model import RewardModel
 from crm.training.config import OptimizerConfig
 from crm.training.lit_module import LitRewardModel
 from crm.training.loss import LossConfig, preference_loss
 
-Mode = Literal["padded", "tree"]
-MODES: tuple[Mode, ...] = get_args(Mode)
-TOKENS_A_FORWARD = 4096
-"""As many as `batching.tokens` has by default."""
-
-
-def batch_of(encoded: Sequence[EncodedComparison], mode: Mode) -> Any:
-    """One forward pass: a padded batch, or a forest that shares beginnings."""
-    return collate(encoded, PAD_ID) if mode == "padded" else Packing(TOKENS_A_FORWARD).collate(encoded)
-
-
-def batches_of(
-    encoded: Sequence[EncodedComparison], tokens: int = TOKENS_A_FORWARD
-) -> Iterator[tuple[Any, list[EncodedComparison]]]:
-    """Forward passes as our trainer and judge make them, of at most ``tokens``, and the rows of each."""
-    packing = Packing(tokens)
-    for rows in fill(encoded, packing):
-        yield packing.collate(rows), rows
+PACKED = Packing(4096)
+"""As many tokens as `batching.tokens` has by default."""
+PADDED = Padding(4, PAD_ID)
+"""No packing: near-equal lengths together, every sequence in a row of its own, no prefix shared."""
+LAYOUTS: dict[str, Layout] = {"padded": PADDED, "tree": PACKED}
 
 
 def mixed(device: str, bf16: bool) -> AbstractContextManager[Any]:
@@ -51,23 +39,32 @@ def train_step(
     optimizer: Optimizer,
     pairs: Sequence[EncodedComparison],
     *,
-    tokens: int = TOKENS_A_FORWARD,
+    layout: Layout = PACKED,
     bf16: bool = False,
 ) -> Contestant:
-    """One optimizer step over ``pairs``; answers their mean loss.
-
-    The loss is divided by the pairs of the step, not of the forward pass.
-    """
+    """One optimizer step over ``pairs``; answers their mean loss."""
     device = str(model.device)
+
+    def passes() -> Iterator[tuple[Tensor, Tensor]]:
+        for rows in layout.cut(pairs, rank=0, world_size=1):
+            batch = layout.collate(rows).to(device)
+            with mixed(device, bf16):
+                logit = model(batch).preference_logit
+            yield logit, batch.target
+
+    return optimizer_step(optimizer, len(pairs), passes)
+
+
+def optimizer_step(
+    optimizer: Optimizer, pairs: int, passes: Callable[[], Iterable[tuple[Tensor, Tensor]]]
+) -> Contestant:
+    """A step over forward passes, each with logits and targets; the loss is the mean over all ``pairs``."""
 
     def run(stopwatch: Stopwatch) -> Answer:
         losses = []
         with stopwatch:
-            for made, _ in batches_of(pairs, tokens):
-                batch = made.to(device)
-                with mixed(device, bf16):
-                    logit = model(batch).preference_logit
-                loss = preference_loss(logit, batch.target).sum() / len(pairs)
+            for logit, target in passes():
+                loss = preference_loss(logit, target).sum() / pairs
                 loss.backward()  # type: ignore[no-untyped-call]
                 losses.append(loss.detach())
             optimizer.step()
@@ -81,7 +78,7 @@ def score_queries(
     model: RewardModel,
     queries: Sequence[Sequence[EncodedComparison]],
     *,
-    tokens: int = TOKENS_A_FORWARD,
+    layout: Layout = PACKED,
     bf16: bool = False,
 ) -> Contestant:
     """Logits for the response shown first, query by query."""
@@ -93,9 +90,9 @@ def score_queries(
         model.eval()
         found: dict[int, float] = {}
         with stopwatch:
-            for batch, rows in batches_of(flat, tokens):
+            for rows in layout.cut(flat, rank=0, world_size=1):
                 with mixed(device, bf16):
-                    logits = model(batch.to(device)).preference_logit
+                    logits = model(layout.collate(rows).to(device)).preference_logit
                 found.update(zip(map(id, rows), logits.tolist(), strict=True))
         return [found[id(row)] for row in flat]
 
@@ -103,7 +100,7 @@ def score_queries(
 
 
 def lightning_steps(
-    model: RewardModel, pairs: Sequence[EncodedComparison], *, pairs_a_step: int, bf16: bool = False
+    model: RewardModel, pairs: Sequence[EncodedComparison], *, pairs_a_step: int, layout: Layout = PACKED
 ) -> Contestant:
     """The same pairs through our own training loop, Lightning and `LitRewardModel`, from its first to its last batch.
 
@@ -118,7 +115,6 @@ def lightning_steps(
         trainer = L.Trainer(
             accelerator="gpu" if str(model.device).startswith("cuda") else "cpu",
             devices=1,
-            precision="bf16-mixed" if bf16 else "32-true",
             max_epochs=1,
             callbacks=[timer],
             logger=False,
@@ -126,25 +122,11 @@ def lightning_steps(
             enable_progress_bar=False,
             enable_model_summary=False,
         )
-        trainer.fit(lit, train_dataloaders=_Loader(pairs, pairs_a_step))
+        steps = [pairs[start : start + pairs_a_step] for start in range(0, len(pairs), pairs_a_step)]
+        trainer.fit(lit, train_dataloaders=DataLoader(steps, batch_size=None, collate_fn=layout.collate))  # type: ignore[arg-type]
         return [timer.loss / len(pairs)]
 
     return run
-
-
-class _Loader:
-    """A forest a step, collated when asked for."""
-
-    def __init__(self, pairs: Sequence[EncodedComparison], pairs_a_step: int) -> None:
-        self._pairs, self._pairs_a_step = pairs, pairs_a_step
-
-    def __len__(self) -> int:
-        return -(-len(self._pairs) // self._pairs_a_step)
-
-    def __iter__(self) -> Iterator[Any]:
-        packing = Packing(TOKENS_A_FORWARD)
-        for start in range(0, len(self._pairs), self._pairs_a_step):
-            yield packing.collate(self._pairs[start : start + self._pairs_a_step])
 
 
 class _Timer(Callback):

@@ -35,7 +35,7 @@ def bench_tokenizer(seed: int) -> Any:
 
 def synthetic_pairs(head: str, count: int, length: int, seed: int, spread: float = 0.1) -> list[EncodedComparison]:
     """``count`` pairs of random ids; lengths of responses are log-normal about ``length`` tokens."""
-    draw = _Draw(seed)
+    draw = Draw(seed)
     return [
         from_ids(head, draw.ids(CRITERIA_LENGTH), draw.ids(QUERY_LENGTH), draw.around(length, spread),
                  draw.around(length, spread), name=str(index))
@@ -47,7 +47,7 @@ def synthetic_queries(
     head: str, count: int, candidates: int, length: int, seed: int, *, spread: float = 0.1, swapped: bool = False
 ) -> list[list[EncodedComparison]]:
     """``count`` queries of one user, ``candidates`` responses each; the baseline stands first unless ``swapped``."""
-    draw = _Draw(seed)
+    draw = Draw(seed)
     criteria = draw.ids(CRITERIA_LENGTH)
     found = []
     for index in range(count):
@@ -61,17 +61,19 @@ def synthetic_queries(
     return found
 
 
-class _Draw:
-    """Random token ids, none of them a control token."""
+class Draw:
+    """Random token ids: neither control tokens nor the last of the vocabulary, which stands in no text."""
 
     def __init__(self, seed: int) -> None:
         self._generator = torch.Generator().manual_seed(seed)
 
     def ids(self, length: int) -> tuple[int, ...]:
+        """As many as ``length``."""
         drawn = torch.randint(FIRST_ID, VOCABULARY - 1, (length,), generator=self._generator)
         return tuple(drawn.tolist())
 
     def around(self, length: int, spread: float) -> tuple[int, ...]:
+        """A log-normal number of them about ``length``, at least one."""
         factor = torch.randn(1, generator=self._generator).mul(spread).exp().item()
         return self.ids(min(max(round(length * factor), 1), LONGEST_RESPONSE))
 

@@ -6,18 +6,19 @@ import argparse
 import itertools
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForSequenceClassification
 
 from bench.models import FILLER_ID, PAD_ID, SMALL, build_reward_model, stock_twin, twin_of_ours
-from bench.ours import MODES, batch_of, mixed
-from bench.pairs import FIRST_ID, TEXT, bench_tokenizer, from_ids
+from bench.ours import LAYOUTS, mixed
+from bench.pairs import TEXT, Draw, bench_tokenizer, from_ids
 from crm.model.backbone import add_lora, merge_lora
 from crm.model.encoding import EncodedComparison, Encoder, Order, token_ids
 from crm.model.export import export_model
@@ -97,9 +98,10 @@ def compare(
                     with mixed(device, bf16):
                         gaps = _gaps(expected, _outcome(model, _reference_logits(reference, head, rows, side), rows))
                     allowed = 2 * gaps[0], 2 * gaps[1]
-                for mode, layer in itertools.product(MODES, ours):
+                for mode, layer in itertools.product(LAYOUTS, ours):
                     with mixed(device, bf16):
-                        own = _outcome(model, ours[layer](batch_of(rows, mode).to(device)).preference_logit, rows)
+                        batch = LAYOUTS[mode].collate(rows).to(device)
+                        own = _outcome(model, ours[layer](batch).preference_logit, rows)
                     place = f"{head} {backbone} {name} {mode} {layer} {side} {'bfloat16' if bf16 else 'float32'}"
                     for part, gap, most in zip(PARTS, _gaps(expected, own), allowed, strict=True):
                         yield Compared(f"{place}: {part}", gap, most)
@@ -112,7 +114,8 @@ def _check_adapters(device: str) -> Iterator[Compared]:
     for name, weight in adapted.named_parameters():
         if "lora_B" in name:
             nn.init.normal_(weight, std=0.05)
-    own, padded = (_outcome(adapted, adapted(batch_of(rows, mode).to(device)).preference_logit, rows) for mode in MODES)
+    batches = [layout.collate(rows).to(device) for layout in LAYOUTS.values()]
+    padded, own = (_outcome(adapted, adapted(batch).preference_logit, rows) for batch in batches)
     for part, gap in zip(PARTS, _gaps(padded, own), strict=True):
         yield Compared(f"LoRA, tree and padded, float32: {part}", gap, EXACT[device])
     with tempfile.TemporaryDirectory() as folder:
@@ -133,7 +136,8 @@ def _check_late(device: str) -> Compared:
     texts = [(Message("assistant", "word " * count),) for count in (3, 40, 9)]
     rows = [Comparison(f"{i}", "p", (f"Likes {i}",), TEXT, texts[i], texts[i - 1], "a") for i in range(3)]
     encoded = [row for row in map(encoder.encode, rows) if row is not None]
-    padded, tree = (model(batch_of(encoded, mode).to(device)).preference_logit.detach() for mode in MODES)
+    batches = [layout.collate(encoded).to(device) for layout in LAYOUTS.values()]
+    padded, tree = (model(batch).preference_logit.detach() for batch in batches)
     return Compared("late head, tree and padded, float32: logits", _gap(padded, tree), EXACT[device])
 
 
@@ -162,11 +166,7 @@ def _outcome(model: RewardModel, logits: Tensor, rows: Sequence[EncodedCompariso
 def _reference_logits(reference: Any, head: str, rows: Sequence[EncodedComparison], side: Side) -> Tensor:
     """Logits (B,) of the stock class, every sequence of every comparison in a row of its own."""
     sequences = [token_ids(sequence) for row in rows for sequence in row.sequences]
-    width = max(map(len, sequences))
-    ids = torch.full((len(sequences), width), FILLER_ID)
-    for index, sequence in enumerate(sequences):
-        start = width - len(sequence) if side == "left" else 0
-        ids[index, start : start + len(sequence)] = torch.tensor(sequence)
+    ids = pad_sequence(list(map(torch.tensor, sequences)), True, FILLER_ID, padding_side=side)
     mask = (ids != FILLER_ID).long()
     # Where padding stands first, positions have to be given: stock models count from the start of the row.
     positions = (mask.cumsum(dim=1) - 1).clamp(min=0)
@@ -177,7 +177,7 @@ def _reference_logits(reference: Any, head: str, rows: Sequence[EncodedCompariso
         return logits[0::2, 0] - logits[1::2, 0]
     if head == "pairwise":
         return logits[:, 0] - logits[:, 1]
-    shift = torch.tensor([width - len(sequence) if side == "left" else 0 for sequence in sequences])
+    shift = mask.argmax(dim=1)
     reads = torch.tensor([[position for _, position in row.reads] for row in rows]) + shift[:, None]
     each = torch.arange(len(rows))
     return logits[each, reads[:, 0], 0] - logits[each, reads[:, 1], 1]
@@ -185,35 +185,27 @@ def _reference_logits(reference: Any, head: str, rows: Sequence[EncodedCompariso
 
 def cases(head: str) -> dict[str, list[EncodedComparison]]:
     """Every corner by itself, and all of them in one batch."""
-    draw = _Ids(seed=7)
+    draw = Draw(seed=7).ids
     user, query = draw(11), draw(9)
-    one = "one_token_responses", [(user, query, draw(1), draw(1)), (user, query, draw(1), draw(6))]
     same = draw(8)
-    found = dict(
-        [
-            one,
-            ("equal_lengths", [(user, query, draw(7), draw(7)) for _ in range(3)]),
-            ("identical_responses", [(user, query, same, same), (user, query, same, draw(8))]),
-            (
-                "ends_in_the_pad_id",
-                [
-                    (user, query, (*draw(4), PAD_ID), (*draw(2), PAD_ID, PAD_ID)),
-                    (user, query, draw(3), (*draw(5), PAD_ID)),
-                ],
-            ),
-            ("single_comparison", [(user, query, draw(6), draw(4))]),
-            ("one_criterion_and_twenty", [(draw(5), query, draw(6), draw(7)), (draw(160), query, draw(6), draw(9))]),
-            ("several_prompts", _several_prompts(draw)),
-            ("one_response_begins_another", [(user, query, same[:3], same), (user, query, same, same[:5])]),
-        ]
-    )
+    padded = (*draw(2), PAD_ID, PAD_ID)
+    found = {
+        "one_token_responses": [(user, query, draw(1), draw(1)), (user, query, draw(1), draw(6))],
+        "equal_lengths": [(user, query, draw(7), draw(7)) for _ in range(3)],
+        "identical_responses": [(user, query, same, same), (user, query, same, draw(8))],
+        "ends_in_the_pad_id": [(user, query, (*draw(4), PAD_ID), padded), (user, query, draw(3), padded[:3])],
+        "single_comparison": [(user, query, draw(6), draw(4))],
+        "one_criterion_and_twenty": [(draw(5), query, draw(6), draw(7)), (draw(160), query, draw(6), draw(9))],
+        "several_prompts": _several_prompts(draw),
+        "one_response_begins_another": [(user, query, same[:3], same), (user, query, same, same[:5])],
+    }
     encoded = {name: _encoded(head, rows, ("ab",)) for name, rows in found.items()}
     encoded["both_orders"] = _encoded(head, found["several_prompts"], ("ab", "ba"))
     encoded["everything"] = [row for rows in encoded.values() for row in rows]
     return encoded
 
 
-def _several_prompts(draw: _Ids) -> list[tuple[Ids, Ids, Ids, Ids]]:
+def _several_prompts(draw: Callable[[int], Ids]) -> list[tuple[Ids, Ids, Ids, Ids]]:
     """Two users and three queries; all candidates of a query meet one baseline, which stands first."""
     rows = []
     for user in (draw(10), draw(13)):
@@ -234,16 +226,6 @@ def _encoded(head: str, rows: list[tuple[Ids, Ids, Ids, Ids]], orders: tuple[Ord
             own = target if order == "ab" else 1.0 - target
             found.append(from_ids(head, user, query, *shown, order=order, target=own, name=name))
     return found
-
-
-class _Ids:
-    """Random ids that are neither control tokens nor the filler of the reference."""
-
-    def __init__(self, seed: int) -> None:
-        self._generator = torch.Generator().manual_seed(seed)
-
-    def __call__(self, length: int) -> Ids:
-        return tuple(torch.randint(FIRST_ID, FILLER_ID, (length,), generator=self._generator).tolist())
 
 
 if __name__ == "__main__":

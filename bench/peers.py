@@ -1,81 +1,37 @@
-"""Peers: a loop in the style of the paper's authors (arXiv 2508.09463), and three ways to score with stock classes."""
+"""Peers: the loop of the paper's authors (arXiv 2508.09463), flash-preference's layout, and two ways to score."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.utils.rnn import pad_sequence
 from torch.optim import Optimizer
 from transformers import DynamicCache
 
 from bench.models import PAD_ID
-from bench.ours import mixed
+from bench.ours import PADDED, mixed, optimizer_step
 from bench.rounds import Answer, Contestant, Stopwatch
 from crm.model.encoding import EncodedComparison, Segment, token_ids
 
 Queries = Sequence[Sequence[EncodedComparison]]
-BATCH = 4
 
 
-def authors_step(
-    twin: Any,
-    optimizer: Optimizer,
-    pairs: Sequence[EncodedComparison],
-    checkpointing: bool = True,
-    *,
-    bf16: bool = False,
-) -> Contestant:
-    """One optimizer step over ``pairs``, one at a time; answers their mean loss.
-
-    A pair whose ``sequences`` are two is read in two forward passes, a joint one in a single pass.
-    """
-    if checkpointing:
-        twin.gradient_checkpointing_enable({"use_reentrant": False})
-
-    return _one_by_one(twin, optimizer, pairs, _preference, bf16)
+def separately(twin: Any, pair: EncodedComparison) -> Tensor:
+    """Logit () of one pair, float32: a forward pass for each of its sequences, two or a joint one."""
+    logits = [_logits(twin, sequence)[0] for sequence in pair.sequences]
+    first, second = logits if len(logits) == 2 else (logits[0][:1], logits[0][1:])
+    return (first - second)[0]
 
 
-def _one_by_one(
-    twin: Any,
-    optimizer: Optimizer,
-    pairs: Sequence[EncodedComparison],
-    preference: Callable[[Any, EncodedComparison], Tensor],
-    bf16: bool,
-) -> Contestant:
-    def run(stopwatch: Stopwatch) -> Answer:
-        twin.train()
-        losses = []
-        with stopwatch:
-            for pair in pairs:
-                with mixed(str(twin.device), bf16):
-                    logit = preference(twin, pair)
-                target = torch.full_like(logit, pair.target)
-                loss = binary_cross_entropy_with_logits(logit, target) / len(pairs)
-                loss.backward()  # type: ignore[no-untyped-call]
-                losses.append(loss.detach())
-            optimizer.step()
-            optimizer.zero_grad()
-        return [float(sum(losses))]
-
-    return run
-
-
-def shared_prefix_step(
-    twin: Any, optimizer: Optimizer, pairs: Sequence[EncodedComparison], *, bf16: bool = False
-) -> Contestant:
-    """One optimizer step over ``pairs`` in flash-preference's layout: prefix, first and second response in a row.
+def in_a_row(twin: Any, pair: EncodedComparison) -> Tensor:
+    """Logit () of one pair in flash-preference's layout, float32: prefix, first and second response in a row.
 
     Its package (li-plus/flash-preference, 812f66a) patches layers of transformers 4 and does not run with 5; here the
     stock model gets positions and a mask instead.
     """
-    return _one_by_one(twin, optimizer, pairs, _shared_preference, bf16)
-
-
-def _shared_preference(twin: Any, pair: EncodedComparison) -> Tensor:
-    """Logit () of one pair whose two sequences differ in their last segment, float32."""
     prefix, (first, second) = token_ids(pair.sequences[0][:-1]), (sequence[-1] for sequence in pair.sequences)
     start, middle, end = len(prefix), len(prefix) + len(first), len(prefix) + len(first) + len(second)
     sees = torch.ones(end, end, dtype=torch.bool, device=twin.device).tril()
@@ -89,13 +45,23 @@ def _shared_preference(twin: Any, pair: EncodedComparison) -> Tensor:
     return difference
 
 
-def _preference(twin: Any, pair: EncodedComparison) -> Tensor:
-    """Logit () of one pair, float32."""
-    if len(pair.sequences) == 2:
-        first, second = (_logits(twin, sequence) for sequence in pair.sequences)
-        return (first - second)[0, 0]
-    logits = _logits(twin, pair.sequences[0])
-    return logits[0, 0] - logits[0, 1]
+def one_by_one(
+    twin: Any,
+    optimizer: Optimizer,
+    pairs: Sequence[EncodedComparison],
+    read: Callable[[Any, EncodedComparison], Tensor] = separately,
+    *,
+    bf16: bool = False,
+) -> Contestant:
+    """One optimizer step over ``pairs``, one at a time, as the authors have it; answers their mean loss."""
+
+    def passes() -> Iterator[tuple[Tensor, Tensor]]:
+        for pair in pairs:
+            with mixed(str(twin.device), bf16):
+                logit = read(twin, pair)
+            yield logit, torch.full_like(logit, pair.target)
+
+    return optimizer_step(optimizer, len(pairs), passes)
 
 
 def _logits(twin: Any, sequence: Sequence[Segment]) -> Tensor:
@@ -104,8 +70,8 @@ def _logits(twin: Any, sequence: Sequence[Segment]) -> Tensor:
     return logits.float()
 
 
-def batches(twin: Any, queries: Queries, order: Literal["arrival", "length"], *, bf16: bool = False) -> Contestant:
-    """Batches of `BATCH`: sorted by length, or as a file of answers has them, one candidate after another."""
+def batches(twin: Any, queries: Queries, *, bf16: bool = False) -> Contestant:
+    """Padded batches in arrival order: as a file of answers has them, one candidate after another."""
     rows = {(q, c): token_ids(item.sequences[0]) for q, query in enumerate(queries) for c, item in enumerate(query)}
 
     @torch.inference_mode()
@@ -113,9 +79,9 @@ def batches(twin: Any, queries: Queries, order: Literal["arrival", "length"], *,
         twin.eval()
         found: list[Tensor] = []
         with stopwatch:
-            places = sorted(rows, key=(lambda at: at[::-1]) if order == "arrival" else (lambda at: len(rows[at])))
-            for start in range(0, len(places), BATCH):
-                ids, mask = _padded([rows[place] for place in places[start : start + BATCH]], twin.device)
+            places = sorted(rows, key=lambda at: at[::-1])
+            for start in range(0, len(places), PADDED.rows):
+                ids, mask = _padded([rows[place] for place in places[start : start + PADDED.rows]], twin.device)
                 with mixed(str(twin.device), bf16):
                     found.append(twin(input_ids=ids, attention_mask=mask, use_cache=False).logits)
         logit_of = dict(zip(places, _preferences(torch.cat(found)), strict=True))
@@ -168,9 +134,8 @@ def _shared(query: Sequence[EncodedComparison]) -> int:
 
 def _padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
     """Ids and mask, padded on the right to the longest row."""
-    width = max(map(len, rows))
-    ids = torch.tensor([[*row, *[PAD_ID] * (width - len(row))] for row in rows])
-    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
+    ids = pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=PAD_ID)
+    mask = pad_sequence([torch.ones(len(row), dtype=torch.int64) for row in rows], batch_first=True)
     return ids.to(device), mask.to(device)
 
 

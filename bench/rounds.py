@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import gc
+import json
 import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from crm.io.files import replace_file
+from crm.io.installed import commit
+
+RESULTS = Path(__file__).parent / "results"
 Answer = Sequence[float]
 """What a contestant found out: logits, or a mean loss. Contestants of one contest have to agree."""
 Check = Callable[[str, Answer, str, Answer], None]
@@ -97,6 +103,17 @@ def within(tolerance: float) -> Check:
     return check
 
 
+def save(path: Path, measured: Mapping[str, Any], table: str) -> None:
+    """Write ``path`` and the table beside it."""
+    replace_file(path, json.dumps(measured, indent=1) + "\n")
+    replace_file(path.with_suffix(".md"), table)
+
+
+def origin(seed: int) -> dict[str, Any]:
+    """What to know to take the same numbers again."""
+    return {"seeds": [seed], "versions": versions(), "commit": commit()}
+
+
 def versions() -> dict[str, str]:
     """Name to version; ``absent`` for a package that is not installed."""
     found = {"python": platform.python_version(), "cpu": cpu_name()}
@@ -104,10 +121,7 @@ def versions() -> dict[str, str]:
         found["gpu"] = torch.cuda.get_device_name()
         found["cuda"] = str(torch.version.cuda)
     for name in ("torch", "transformers", "trl", "lightning"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "absent"
+        found[name] = version(name) if find_spec(name) else "absent"
     return found
 
 

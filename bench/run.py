@@ -7,12 +7,12 @@ on an idle machine.
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import sys
 import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,38 +23,31 @@ from bench import ours, peers
 from bench.models import TOY, build_reward_model, stock_twin, twin_of_ours
 from bench.pairs import VOTES_SPREAD, bench_tokenizer, synthetic_pairs, synthetic_queries
 from bench.parity import check_parity
-from bench.rounds import about, contest, ratio, versions, within
+from bench.rounds import RESULTS, about, contest, origin, ratio, save, within
 from bench.trl_peer import BATCH, trl_steps
-from crm.io.files import replace_file
-from crm.io.installed import commit
 
-RESULTS = Path(__file__).parent / "results"
 RESPONSE = 150
 """Median tokens of a response; the spread of lengths is that of people's votes."""
 OURS = ("without_pruning", "with_pruning")
 LOSS_TOLERANCE, LOGIT_TOLERANCE = 1e-4, 1e-3
-ROWS = (
-    ("train", "vs_authors", "pointwise, the authors' loop", "pointwise", "authors"),
-    ("train", "vs_authors_no_checkpointing", "pointwise, the authors' loop without checkpointing", "pointwise",
-     "authors_no_checkpointing"),
-    ("train", "vs_trl_default", "pointwise, TRL `RewardTrainer`, its defaults", "trl", "trl_default"),
-    ("train", "pairwise_vs_authors", "pairwise, the authors' loop", "pairwise", "authors"),
-    ("score", "m8_vs_arrival_b4", "8 candidates, batches of 4 in arrival order", "m8", "arrival_b4"),
-    ("score", "m8_vs_dynamic_cache", "8 candidates, `DynamicCache` prefix", "m8", "dynamic_cache"),
-    ("score", "m20_vs_arrival_b4", "20 candidates, batches of 4 in arrival order", "m20", "arrival_b4"),
-    ("score", "m8_swapped_vs_arrival_b4", "8 candidates shown first, batches of 4 in arrival order", "m8_swapped",
-     "arrival_b4"),
-    ("further", "train_vs_trl_batch_1", "pointwise, TRL `RewardTrainer`, batches of 1", "trl", "trl_batch_1"),
-    ("further", "pairwise_vs_authors_no_checkpointing", "pairwise, the authors' loop without checkpointing", "pairwise",
-     "authors_no_checkpointing"),
-    ("further", "score_m8_vs_sorted_b4", "8 candidates, batches of 4 sorted by length", "m8", "sorted_b4"),
-    ("further", "score_m20_vs_dynamic_cache", "20 candidates, `DynamicCache` prefix", "m20", "dynamic_cache"),
-    ("further", "score_m8_swapped_vs_dynamic_cache", "8 candidates shown first, `DynamicCache` prefix", "m8_swapped",
-     "dynamic_cache"),
-)  # fmt: skip
-"""Part of the results, name, title, contest and peer."""
-TITLES = {name: title for _, name, title, _, _ in ROWS}
-PARTS = {"train": "Training", "score": "Scoring", "further": "Further peers"}
+JOBS = {
+    "pointwise": "training, pointwise",
+    "trl": "training, pointwise, both with their own trainer",
+    "pairwise": "training, pairwise",
+    "m8": "scoring 8 candidates",
+    "m20": "scoring 20 candidates",
+    "m8_swapped": "scoring 8 candidates shown first",
+}
+PEERS = {
+    "no_packing": "ours without packing: padded, a sequence a row, no prefix shared",
+    "authors": "the authors' loop",
+    "authors_no_checkpointing": "the authors' loop without checkpointing",
+    "flash_pref_layout": "flash-preference's layout: prefix, chosen and rejected in a row",
+    "trl_default": "TRL `RewardTrainer`, its defaults",
+    "trl_batch_1": "TRL `RewardTrainer`, batches of 1",
+    "arrival_b4": "batches of 4 in arrival order",
+    "dynamic_cache": "`DynamicCache` prefix",
+}
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -72,9 +65,8 @@ def main(words: Sequence[str] | None = None) -> int:
     started = time.perf_counter()
     measured = measure(given.rounds, given.pairs, given.queries, given.seed)
     measured["minutes"] = round((time.perf_counter() - started) / 60, 1)
-    replace_file(given.out / "cpu.json", json.dumps(measured, indent=1) + "\n")
     table = to_markdown(measured)
-    replace_file(given.out / "cpu.md", table)
+    save(given.out / "cpu.json", measured, table)
     print(table)
     return 0
 
@@ -96,26 +88,20 @@ def measure(rounds: int, pairs: int, queries: int, seed: int) -> dict[str, Any]:
         "m20": scoring(rounds, max(1, queries // 2), 20, seed),
         "m8_swapped": scoring(rounds, queries, 8, seed, swapped=True),
     }
-    parts: dict[str, dict[str, Any]] = {part: {} for part in PARTS}
-    for part, name, _, contested, peer in ROWS:
-        parts[part][name] = both(raw[contested], peer)
+    ratios = {
+        job: {peer: {name: ratio(seconds, peer=peer, ours=name) for name in OURS} for peer in PEERS if peer in seconds}
+        for job, seconds in raw.items()
+    }
+    sizes = {"rounds": rounds, "pairs": pairs, "pairs_a_step_of_trl": BATCH, "queries": queries}
     return {
-        **parts,
+        "ratios": ratios,
         "seconds": raw,
         "clock": "process CPU seconds of one thread",
-        "sizes": {"rounds": rounds, "response_tokens": RESPONSE, "log_sd_of_response_tokens": VOTES_SPREAD,
-                  "pairs": pairs, "queries": queries, "pairs_a_step_of_trl": BATCH,
-                  "model": {name: getattr(TOY, name) for name in TOY.__dataclass_fields__}},
-        "seeds": [seed],
+        "sizes": {**sizes, "response_tokens": RESPONSE, "log_sd_of_response_tokens": VOTES_SPREAD},
+        "model": asdict(TOY),
         "precision": "float32",
-        "versions": versions(),
-        "commit": commit(),
-    }  # fmt: skip
-
-
-def both(seconds: dict[str, list[float]], peer: str) -> dict[str, Any]:
-    """The ratio to one peer without and with the last layer pruned."""
-    return {name: ratio(seconds, peer=peer, ours=name) for name in OURS}
+        **origin(seed),
+    }
 
 
 def training(head: str, rounds: int, pairs: int, seed: int) -> dict[str, list[float]]:
@@ -127,9 +113,12 @@ def training(head: str, rounds: int, pairs: int, seed: int) -> dict[str, list[fl
     contestants = {
         "without_pruning": ours.train_step(full, optimizer, data),
         "with_pruning": ours.train_step(twin_of_ours(full, prunes=True), optimizer, data),
-        "authors": peers.authors_step(stock_twin(full), optimizer, data),
-        "authors_no_checkpointing": peers.authors_step(stock_twin(full), optimizer, data, checkpointing=False),
+        "no_packing": ours.train_step(full, optimizer, data, layout=ours.PADDED),
+        "authors": peers.one_by_one(stock_twin(full, checkpointing=True), optimizer, data),
+        "authors_no_checkpointing": peers.one_by_one(stock_twin(full), optimizer, data),
     }
+    if head == "scalar":
+        contestants["flash_pref_layout"] = peers.one_by_one(stock_twin(full), optimizer, data, peers.in_a_row)
     return _shown(head, contest(contestants, rounds=rounds, check=within(LOSS_TOLERANCE)))
 
 
@@ -140,6 +129,7 @@ def trl(rounds: int, pairs: int, seed: int) -> dict[str, list[float]]:
     contestants = {
         "without_pruning": ours.lightning_steps(full, data, pairs_a_step=BATCH),
         "with_pruning": ours.lightning_steps(twin_of_ours(full, prunes=True), data, pairs_a_step=BATCH),
+        "no_packing": ours.lightning_steps(full, data, pairs_a_step=BATCH, layout=ours.PADDED),
         "trl_default": trl_steps(stock_twin(full), tokenizer, data),
         "trl_batch_1": trl_steps(stock_twin(full), tokenizer, data, batch=1),
     }
@@ -154,8 +144,8 @@ def scoring(rounds: int, queries: int, candidates: int, seed: int, *, swapped: b
     contestants = {
         "without_pruning": ours.score_queries(full, data),
         "with_pruning": ours.score_queries(twin_of_ours(full, prunes=True), data),
-        "arrival_b4": peers.batches(twin, data, "arrival"),
-        "sorted_b4": peers.batches(twin, data, "length"),
+        "no_packing": ours.score_queries(full, data, layout=ours.PADDED),
+        "arrival_b4": peers.batches(twin, data),
         "dynamic_cache": peers.cached_prefix(twin, data),
     }
     return _shown(f"score m={candidates}", contest(contestants, rounds=rounds, check=within(LOGIT_TOLERANCE)))
@@ -168,7 +158,7 @@ def _shown(name: str, seconds: dict[str, list[float]]) -> dict[str, list[float]]
 
 
 def to_markdown(measured: dict[str, Any]) -> str:
-    """One table a part: median ratio and, in brackets, the least and the greatest of the rounds."""
+    """A line for each peer: median ratio and, in brackets, the least and the greatest of the rounds."""
     sizes = measured["sizes"]
     lines = [
         "# Speed on CPU",
@@ -178,12 +168,14 @@ def to_markdown(measured: dict[str, Any]) -> str:
         f"{measured['clock']}, {measured['precision']}.",
         f"{sizes['pairs']} pairs and {sizes['queries']} queries, responses of {sizes['response_tokens']} tokens in the "
         f"median (log-normal, {sizes['log_sd_of_response_tokens']}), a Qwen3 of "
-        f"{sizes['model']['layers']} layers and hidden size {sizes['model']['hidden']}.",
+        f"{measured['model']['layers']} layers and hidden size {measured['model']['hidden']}.",
+        "",
+        "| job | against | without pruning | last layer pruned |",
+        "|---|---|---|---|",
     ]
-    for part, title in PARTS.items():
-        lines += ["", f"| {title} against | without pruning | last layer pruned |", "|---|---|---|"]
-        for name, entry in measured[part].items():
-            lines.append(f"| {TITLES[name]} | {_cell(entry['without_pruning'])} | {_cell(entry['with_pruning'])} |")
+    for job, found in measured["ratios"].items():
+        for peer, entry in found.items():
+            lines.append(f"| {JOBS[job]} | {PEERS[peer]} | {' | '.join(_cell(entry[name]) for name in OURS)} |")
     return "\n".join([*lines, "", about(measured), ""])
 
 

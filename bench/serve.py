@@ -21,8 +21,7 @@ import numpy as np
 import psutil
 from rich.progress import track
 
-from bench.rounds import versions
-from bench.run import RESULTS
+from bench.rounds import RESULTS, versions
 from crm.config import compose
 from crm.io.draws import generator
 from crm.io.files import replace_file

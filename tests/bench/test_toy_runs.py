@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from bench import gpu, index, ours, parity, run
+from bench import gpu, index, parity, run
 from bench.gpu import Work, flops, unique_work
 from bench.memory_table import Setup, peak_and_estimate
 from bench.models import QWEN3, SMALL, Size
@@ -18,11 +18,17 @@ from bench.pairs import from_ids
 from bench.parity import cases, check_parity
 from bench.rounds import Stopwatch, contest, ratio, within
 from bench.run import to_markdown
+from crm.model.batching.plans import Padding
 
 pytestmark = pytest.mark.slow
 
-TRAIN = {"vs_authors", "vs_authors_no_checkpointing", "vs_trl_default", "pairwise_vs_authors"}
-SCORE = {"m8_vs_arrival_b4", "m8_vs_dynamic_cache", "m20_vs_arrival_b4", "m8_swapped_vs_arrival_b4"}
+SCORED = ["no_packing", "arrival_b4", "dynamic_cache"]
+PEERS = {
+    "pointwise": ["no_packing", "authors", "authors_no_checkpointing", "flash_pref_layout"],
+    "trl": ["no_packing", "trl_default", "trl_batch_1"],
+    "pairwise": ["no_packing", "authors", "authors_no_checkpointing"],
+    **dict.fromkeys(("m8", "m20", "m8_swapped"), SCORED),
+}
 
 
 @pytest.fixture
@@ -41,8 +47,8 @@ def test_the_cpu_contest_writes_both_files(small: None, tmp_path: Path, monkeypa
     assert run.main(["--rounds", "1", "--pairs", "8", "--queries", "2", "--out", str(tmp_path)]) == 0
     assert gate == [True]
     found = json.loads((tmp_path / "cpu.json").read_text("utf-8"))
-    assert set(found["train"]) == TRAIN and set(found["score"]) == SCORE
-    for entry in (entry for part in ("train", "score", "further") for entry in found[part].values()):
+    assert {job: list(ratios) for job, ratios in found["ratios"].items()} == PEERS
+    for entry in (entry for ratios in found["ratios"].values() for entry in ratios.values()):
         assert set(entry) == {"without_pruning", "with_pruning"}
         for numbers in entry.values():
             assert len(numbers["rounds"]) == 1 and numbers["median"] > 0
@@ -64,8 +70,8 @@ def test_the_gpu_check_runs_on_cpu_at_toy_size_and_keeps_what_it_has_when_cut(
     assert {f"pairwise qwen3 everything tree pruned right {kind}" for kind in ("float32", "bfloat16")} < parts
     more = {"LoRA, tree and padded, float32", "export with LoRA merged, plain transformers"}
     assert {*more, "late head, tree and padded, float32"} < parts
-    trained = ["ours", "authors", "authors_no_checkpointing", "flash_pref_layout", "trl_default"]
-    scored = ["ours", "arrival_b4", "sorted_b4", "dynamic_cache"]
+    trained = ["ours", "no_packing", "authors", "authors_no_checkpointing", "flash_pref_layout", "trl_default"]
+    scored = ["ours", *SCORED]
     for job, expected in (("training", trained), ("scoring", scored)):
         lines = [line for line in found["lines"] if line["job"] == job]
         assert [line["who"] for line in lines] == expected
@@ -77,7 +83,7 @@ def test_the_gpu_check_runs_on_cpu_at_toy_size_and_keeps_what_it_has_when_cut(
     monkeypatch.setattr(gpu, "check_device", lambda _: iter([parity.Compared("a", 2.0, 1.0)]))
     assert gpu.main([*words, "--minutes", "0"]) == 1, "a wrong number is no success"
     cut = (tmp_path / "gpu.md").read_text("utf-8")
-    assert "wrong: a." in cut and "small training ours, small scoring ours, small training authors" in cut
+    assert "wrong: a." in cut and "small training ours, small scoring ours, small training no_packing" in cut
 
 
 def test_without_a_gpu_the_gpu_contest_says_so(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
@@ -106,13 +112,12 @@ def test_the_files_have_what_they_promise(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(index, "SIZE", 16)
     monkeypatch.setattr(index.StandIn, "size", 16)
     words = ["--users", "10", "--queries", "1", "--rounds", "2", "--shrink", "50"]
-    assert index.main([*words, "--out", str(tmp_path)]) == 0
+    assert index.main([*words, "--out", str(tmp_path / "index.json")]) == 0
     found = json.loads((tmp_path / "index.json").read_text("utf-8"))
     wanted = {"further_share", "users_per_s", "index_s", "index_mb_30x804", "n", "seeds", "versions", "commit"}
     assert wanted | {f"further_s_{name}" for name in index.NAMED} <= set(found)
     assert found["index_shape"] == [13, 12] and found["further_share"] < 1
     assert len(found["resident_mb"]) == 11
-    assert (tmp_path / "index.md").read_text("utf-8") == index.to_markdown(found)
 
 
 MEDIUM = Size(256, 4, 4, 2, 64, 768, vocabulary=50_000)
@@ -186,10 +191,10 @@ def test_every_head_batching_and_layer_gives_what_stock_transformers_gives(backb
 
 @pytest.mark.parametrize("fault", ["logits", "gradients"])
 def test_a_small_fault_is_noticed(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
-    honest = ours.batch_of
+    honest = Padding.collate
 
-    def faulty(rows: Any, mode: Any) -> Any:
-        batch = honest(rows, mode)
+    def faulty(layout: Any, rows: Any) -> Any:
+        batch = honest(layout, rows)
         if fault == "logits":
             batch.input_ids[..., 0] += 1  # the first token of a prompt
         return batch
@@ -198,7 +203,7 @@ def test_a_small_fault_is_noticed(monkeypatch: pytest.MonkeyPatch, fault: str) -
         return torch.nn.functional.binary_cross_entropy_with_logits(logits, target * (1 - 1e-3 * next(noise)))
 
     noise = iter(range(10_000))
-    monkeypatch.setattr(parity, "batch_of", faulty)
+    monkeypatch.setattr(Padding, "collate", faulty)
     if fault == "gradients":
         monkeypatch.setattr(parity, "binary_cross_entropy_with_logits", other_targets)
     with pytest.raises(ValueError, match=f"scalar qwen3 everything padded full right float32: {fault} differ by"):
