@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -31,6 +31,7 @@ SEED = 1
 """Of the order of queries and of bootstrap intervals, the same for everybody."""
 LEAST_QUERIES = 20
 """With fewer queries, intervals of a win rate are some 40 points wide."""
+OPPOSITE = "Your lines ask for a thing and its opposite in equal parts: take one away."
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Ranker:
         board = Leaderboard(outcomes) if outcomes.readable.any() else None
         nothing = len(lost) == len(lines)
         read = self.scorer.understood(*profile.signed) if lines else ()
-        advice = _advice(read, self.scorer.examples) if nothing else ""
+        advice = _advice(read, self.scorer.examples) if nothing else OPPOSITE if board is None and _cancel(read) else ""
         shares = self._shares(profile, board)
         return Ranking(part, outcomes, board, tuple(read), lost, advice, shares, self._flaws_in(part, lines))
 
@@ -167,6 +168,15 @@ def why_invalid(ranking: Ranking) -> str:
         share = f"{ranking.failed:,} of {comparisons:,} comparisons"
         return f"The judge could not read {share}, so that a ranking would rest on what is left by chance."
     return ranking.advice
+
+
+def _cancel(read: Sequence[Understood]) -> bool:
+    """Whether every criterion that is understood is asked for and against alike."""
+    sums: dict[str, float] = defaultdict(float)
+    for each in read:
+        if each.criterion and not each.why:
+            sums[each.criterion] += each.weight if each.side == "more" else -each.weight
+    return bool(sums) and not any(sums.values())
 
 
 def _advice(read: Sequence[Understood], examples: Sequence[str]) -> str:

@@ -56,6 +56,16 @@ def test_the_answer_says_what_every_line_was_read_as(ranker: Ranker) -> None:
     }
 
 
+def test_opposite_lines_are_not_called_unreadable(ranker: Ranker) -> None:
+    client = client_of(ranker)
+    for asked in (
+        {"criteria": ["short answers", "long answers", "candle"]},
+        {"criteria": ["short answers"], "dislikes": ["shorter answers"]},
+    ):
+        reply = client.post("/api/v1/rank", json=asked).json()
+        assert reply["refusal"].startswith("Your lines ask for a thing and its opposite") and not reply["leaderboard"]
+
+
 def test_what_is_not_understood_does_not_count(ranker: Ranker) -> None:
     both, one = (
         ranker.rank(Profile(criteria=lines)).board for lines in (("short answers", "candle"), ("short answers",))
