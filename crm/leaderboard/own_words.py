@@ -30,6 +30,7 @@ NOT_IN_ANSWERS = {
     ),
 }
 """What buyers of a model ask for, in small letters, by where it is."""
+AT_ODDS = "ask for a thing and its opposite in equal parts"
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,12 @@ def _not_in_answers(clause: Clause) -> str:
     return next(found, "")
 
 
+def weights_of(read: Sequence[Understood]) -> dict[str, float]:
+    """By criterion what its clauses count in sum, below 0 for less of it; 0 where they are at odds."""
+    found = (each for each in read if not each.why)
+    return summed((str(each.criterion), each.weight if each.side == "more" else -each.weight) for each in found)
+
+
 class OwnWords:
     """Rankings of the bank of ``matrix`` by sentences that ``reader`` reads; counted columns are made when needed."""
 
@@ -129,8 +136,7 @@ class OwnWords:
 
     def weights(self, lines: Sequence[str], weights: Sequence[float] = ()) -> dict[str, float]:
         """By criterion what its clauses count in sum, below 0 for less of it; 0 where they are at odds."""
-        found = (each for each in self.understood(lines, weights) if not each.why)
-        return summed((str(each.criterion), each.weight if each.side == "more" else -each.weight) for each in found)
+        return weights_of(self.understood(lines, weights))
 
     def outcomes(
         self, lines: Sequence[str], weights: Sequence[float] = (), part: Bank | None = None, progress: bool = False
@@ -163,7 +169,7 @@ class OwnWords:
         if not found:
             return "criteria: none given; say what you care about: 'criteria=[\"short answers, no lists\"]'"
         if not any(each.why for each in found):
-            return "criteria: they ask for a thing and its opposite in equal parts; take one away"
+            return f"criteria: they {AT_ODDS}; take one away"
         unscored = any(each.criterion for each in found)
         way_out = "; to score it: python bank.py score bank=... judge=llm (or checkpoint=...)" if unscored else ""
         return f"criteria: {'; '.join(str(each) for each in found if each.why)}{way_out}"

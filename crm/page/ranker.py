@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -15,6 +15,7 @@ from scipy.special import expit
 from crm.leaderboard.bank.bank import Bank, BankQuery, check_topics
 from crm.leaderboard.bank.opening import in_turns
 from crm.leaderboard.outcomes import Outcomes
+from crm.leaderboard.own_words import AT_ODDS, Understood, weights_of
 from crm.leaderboard.ranking import Leaderboard, compare
 from crm.leaderboard.validity import BankFlaws
 from crm.page.profile import Profile, ProfileError
@@ -22,16 +23,12 @@ from crm.page.scorers import Scorer
 from crm.report.statistics import Floats
 from crm.schema import short
 
-if TYPE_CHECKING:
-    from crm.leaderboard.own_words import Understood
-
 MOST_UNREAD = 0.2
 """Share of comparisons without a verdict above which a ranking is not valid."""
 SEED = 1
 """Of the order of queries and of bootstrap intervals, the same for everybody."""
 LEAST_QUERIES = 20
 """With fewer queries, intervals of a win rate are some 40 points wide."""
-OPPOSITE = "Your lines ask for a thing and its opposite in equal parts: take one away."
 
 
 @dataclass(frozen=True)
@@ -113,7 +110,10 @@ class Ranker:
         board = Leaderboard(outcomes) if outcomes.readable.any() else None
         nothing = len(lost) == len(lines)
         read = self.scorer.understood(*profile.signed) if lines else ()
-        advice = _advice(read, self.scorer.examples) if nothing else OPPOSITE if board is None and _cancel(read) else ""
+        wanted = weights_of(read)
+        advice = _advice(read, self.scorer.examples) if nothing else ""
+        if board is None and wanted and not any(wanted.values()):
+            advice = f"Your lines {AT_ODDS}: take one away."
         shares = self._shares(profile, board)
         return Ranking(part, outcomes, board, tuple(read), lost, advice, shares, self._flaws_in(part, lines))
 
@@ -168,15 +168,6 @@ def why_invalid(ranking: Ranking) -> str:
         share = f"{ranking.failed:,} of {comparisons:,} comparisons"
         return f"The judge could not read {share}, so that a ranking would rest on what is left by chance."
     return ranking.advice
-
-
-def _cancel(read: Sequence[Understood]) -> bool:
-    """Whether every criterion that is understood is asked for and against alike."""
-    sums: dict[str, float] = defaultdict(float)
-    for each in read:
-        if each.criterion and not each.why:
-            sums[each.criterion] += each.weight if each.side == "more" else -each.weight
-    return bool(sums) and not any(sums.values())
 
 
 def _advice(read: Sequence[Understood], examples: Sequence[str]) -> str:
