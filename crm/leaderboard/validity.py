@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
 
 import pandas as pd
 
@@ -18,26 +19,29 @@ _LISTED = re.compile(r"\s*(?:[-*•#|>]|\w{1,3}[.)]\s)")
 
 
 class BankFlaws:
-    """The `flaws` of a bank's responses: rules are checked once, quotes for everybody's criteria."""
+    """The `flaws` of a bank's responses: rules are checked once, and quotes once for each line that people ask for."""
 
     def __init__(self, bank: Bank) -> None:
         texts = {(query.id, name): own[query.id] for name, own in bank.responses.items() for query in bank.queries}
-        self._rules = {place: flaws(text) for place, text in texts.items()}
+        self._rules = {place: found for place, text in texts.items() if (found := flaws(text))}
         self._folded = {place: text.casefold() for place, text in texts.items()}
+        self._quoting = lru_cache(256)(self._quote)  # 20 ms a line for 30 models on 804 queries
 
-    def under(self, criteria: Sequence[str]) -> Mapping[tuple[str, str], tuple[str, ...]]:
-        """By the id of a query and a model."""
-        asked = _quotable(criteria)
-        if not asked:
-            return self._rules
-        stuffed = {place for place, text in self._folded.items() if any(each in text for each in asked)}
-        return {place: (*found, STUFFED) if place in stuffed else found for place, found in self._rules.items()}
+    def under(self, criteria: Sequence[str]) -> dict[tuple[str, str], tuple[str, ...]]:
+        """Of the flawed responses alone, by the id of a query and a model."""
+        found = dict(self._rules)
+        for place in frozenset[tuple[str, str]]().union(*map(self._quoting, _quotable(criteria))):
+            found[place] = (*found.get(place, ()), STUFFED)
+        return found
+
+    def _quote(self, line: str) -> frozenset[tuple[str, str]]:
+        return frozenset(place for place, text in self._folded.items() if line in text)
 
 
 def flawed_responses(bank: Bank, criteria: Sequence[str] = ()) -> pd.DataFrame:
     """Whether a response has any of the `flaws`: a row a query, by its id, and a column a model."""
     ids, found = [query.id for query in bank.queries], BankFlaws(bank).under(criteria)
-    return pd.DataFrame({name: [bool(found[each, name]) for each in ids] for name in bank.responses}, index=ids)
+    return pd.DataFrame({name: [(each, name) in found for each in ids] for name in bank.responses}, index=ids)
 
 
 def flaws(text: str, criteria: Sequence[str] = ()) -> tuple[str, ...]:

@@ -118,10 +118,12 @@ class Ranker:
         return Ranking(part, outcomes, board, tuple(read), lost, advice, shares, self._flaws_in(part, lines))
 
     def _flaws_in(self, part: Bank, lines: Sequence[str]) -> dict[str, list[tuple[str, ...]]]:
-        found = self._flaws.under(lines)
-        return {
-            name: [found[query.id, name] for query in part.queries if found[query.id, name]] for name in part.authors
-        }
+        asked = {query.id for query in part.queries}
+        found: dict[str, list[tuple[str, ...]]] = {name: [] for name in part.authors}
+        for (query, name), kinds in self._flaws.under(lines).items():
+            if query in asked:
+                found[name].append(kinds)
+        return found
 
     def _shares(self, profile: Profile, board: Leaderboard | None) -> Floats:
         """(N, M): mean log-odds against the baseline by each line alone, over the queries of ``board``."""
@@ -139,7 +141,7 @@ class Ranker:
             raise ProfileError(f"baseline: {baseline!r} is not in the bank; there are {', '.join(self.bank.authors)}")
         queries = in_turns(self._on_topics(topics), SEED, "reading order")
         if without is not None:
-            flawed = {query for (query, _), kinds in self._flaws.under(without).items() if kinds}
+            flawed = {query for query, _ in self._flaws.under(without)}
             queries = [query for query in queries if query.id not in flawed]
         if not queries:
             raise ProfileError("drop_flawed: to each of these questions some model has a flawed response; keep them")
