@@ -97,7 +97,9 @@ class Rewards:
         return [(logits.get((row.id, "ab")), logits.get((row.id, orders[-1]))) for row in rows]
 
     def why_unread(self, pair: Pair) -> str:
-        """A word for why there is no number for ``pair``, which is read again."""
+        """A word for why there is no number for ``pair``, which is read again; an endpoint is not asked again."""
+        if not self.pointwise and self.judge.left_out == "unanswered":
+            return NO_VERDICT
         for reading in self._read([(pair.comparison("why"), "ab")]):
             return reading.failure or NO_VERDICT
         return self.judge.left_out

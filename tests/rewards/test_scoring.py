@@ -64,3 +64,17 @@ def test_every_head_gives_what_its_comparisons_say(head, make_model, make_encode
             assert logits == pytest.approx(expected, abs=rounding(torch.tensor(found)))
         else:
             assert sum(found) == pytest.approx(0, abs=rounding(torch.tensor(found)))
+
+
+def test_an_endpoint_is_not_asked_again_why_it_gave_nothing() -> None:
+    class Down(OnlyCompares):
+        left_out, calls = "unanswered", 0
+
+        def read(self, comparisons):  # type: ignore[no-untyped-def]
+            self.calls += len(comparisons)
+            return iter(())
+
+    judge = Down()
+    rewards = Rewards(judge)
+    assert rewards.of_pairs([Pair(GROUP, 0, 1)]) == [None] and judge.calls == 2
+    assert rewards.why_unread(Pair(GROUP, 0, 1)) == "no_verdict" and judge.calls == 2
