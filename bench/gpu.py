@@ -26,7 +26,7 @@ import torch
 from torch.optim import AdamW
 
 from bench import ours, peers
-from bench.models import QWEN3, SMALL, TOY, Size, build_reward_model, stock_twin
+from bench.models import PUBLISHED_RATES, QWEN3, SMALL, TOY, Size, build_reward_model, stock_twin
 from bench.pairs import bench_tokenizer, synthetic_pairs, synthetic_queries
 from bench.parity import check_device
 from bench.rounds import RESULTS, Contestant, Stopwatch, about, origin, save
@@ -41,8 +41,6 @@ TOYS = {"toy": TOY, "small": SMALL}
 Contestants = dict[str, Callable[[], Contestant]]
 PEAK = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "L4": 121e12, "RTX 4090": 165e12}
 """Dense bfloat16 operations a second, as the makers state them."""
-BARS = {"0.6B": 53_900, "1.7B": 32_800, "4B": 15_900, "8B": 10_200}
-"""Published tokens a second of fine-tuning on an H100 in bfloat16 (docs.surogate.ai/reference/benchmarks)."""
 
 COLUMNS = ("size", "job", "who", "weights", "tokens_a_second", "bar", "unique_tokens_a_second", "mfu", "ratio",
            "peak_gib", "estimate_gib")  # fmt: skip
@@ -186,7 +184,7 @@ def to_markdown(found: dict[str, Any]) -> str:
     own = {(line["size"], line["job"]): line.get("seconds") for line in found["lines"] if line["who"] == "ours"}
     for line in found["lines"]:
         best = own[line["size"], line["job"]]
-        bar = BARS.get(line["size"]) if line["job"] == "training" else None
+        bar = PUBLISHED_RATES.get(line["size"]) if line["job"] == "training" else None
         line = line | {"bar": bar, "ratio": best and median(line.get("seconds", best)) / median(best)}
         lines.append("| " + " | ".join(_cell(line.get(column, "")) for column in COLUMNS) + " |")
         if "failed" in line:

@@ -13,9 +13,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from bench.models import QWEN3
 from crm.cli.mistakes import MISTAKES, explain
 from crm.cli.words import rewrite_all
+from crm.config import compose
+from crm.report.tables import markdown_text
+from experiments.cost import from_votes, rate_line, table
 from experiments.jobs import JobResult, run_jobs
+from experiments.paper_tables import paper
 from experiments.paper_tables.plan import Plan, commands, make_plan
 from experiments.paper_tables.report import write_all, write_tables
 from experiments.paper_tables.scales import SCALES, Scale
@@ -67,14 +72,19 @@ def check_data(scale: Scale) -> None:
 
 
 def dry_run(scale: Scale, plan: Plan, workers: int) -> list[str]:
-    """What must be there first, every command, and how long they take together."""
-    trained = sum(job.overrides is not None for job in plan.jobs)
-    minutes = scale.minutes * trained / workers
-    long = (
-        f"about {minutes:.0f} minutes, {workers} at a time" if minutes else "nobody has measured how long a run takes"
-    )
-    lines = [f"first: {line}" for line in scale.first]
-    return [*lines, *(line for job in plan.jobs for line in commands(job)), f"{trained} trainings: {long}"]
+    """What must be there first, every command, and how long they take together.
+
+    Where nobody has measured it, hours and disk of every training are estimated for as many votes as the paper has.
+    """
+    trained = [job for job in plan.jobs if job.overrides is not None]
+    lines = [*(f"first: {line}" for line in scale.first), *(line for job in plan.jobs for line in commands(job))]
+    if scale.minutes:
+        minutes = scale.minutes * len(trained) / workers
+        return [*lines, f"{len(trained)} trainings: about {minutes:.0f} minutes, {workers} at a time"]
+    costs = [from_votes(compose("train", job.overrides or (), job.folder), paper.VOTES) for job in trained]
+    estimated = table([[job.name] for job in trained], costs)
+    rates = [rate_line(size) for size in QWEN3]
+    return [*lines, "", markdown_text(estimated, f"{paper.VOTES:,} votes (arXiv 2508.09463), at most"), *rates]
 
 
 def run_plan(scale: Scale, plan: Plan, workers: int, out: Path, seeds: Sequence[int]) -> dict[str, JobResult]:

@@ -114,6 +114,15 @@ def test_a_dry_run_lists_each_run_and_trains_nothing(capsys: Any, tmp_path: Path
     assert not list(tmp_path.iterdir())
 
 
+def test_a_dry_run_of_the_papers_scale_has_the_hours_of_every_training(capsys: Any, tmp_path: Path) -> None:
+    assert main(["--dry-run", "--out", str(tmp_path), "scale=paper", "--tables", "2"]) == 0
+    shown = capsys.readouterr().out
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in shown.splitlines() if line.startswith("| ")]
+    hours = {row[0]: float(row[4]) for row in rows[1:]}
+    assert len(hours) == 8 + 1 and hours.pop("all") == pytest.approx(sum(hours.values()), abs=0.05 * 9)
+    assert "8B: 10,200 tokens/s" in shown and "9,714 votes" in shown
+
+
 def test_mistakes_are_one_sentence(capsys: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["scale=paper"]) == 2
