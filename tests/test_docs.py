@@ -71,7 +71,6 @@ def test_the_example_bank_is_one(tmp_path: Path) -> None:
 
 QUERY = "How can I change the homework for my class?"
 TASTES = ("Prefers concise answers", "Prefers detailed answers")
-SNIPPETS = {"scalar": (README, "load"), "pairwise_span": (DOCS["use_elsewhere.md"], "load joint")}
 
 
 def comparisons(code: str) -> list[Comparison]:
@@ -98,16 +97,14 @@ def run_snippet(code: str, folder: Path, capsys: Any) -> dict[str, float]:
     return printed(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("head", SNIPPETS)
 def test_the_loading_snippet_says_what_the_judge_says(
-    head: str, make_model: Any, tokenizer: Any, tmp_path: Path, capsys: Any
+    make_model: Any, tokenizer: Any, tmp_path: Path, capsys: Any
 ) -> None:
-    model = make_model(head)
+    model = make_model("scalar")
     torch.nn.init.normal_(model.score.weight, std=100, generator=torch.Generator().manual_seed(1))
     export_model(model, tokenizer, tmp_path, {"max_length": 2048})
     judge, _ = open_checkpoint(tmp_path, batch_size=4, precision="32-true")
-    page, name = SNIPPETS[head]
-    code = example(page, f"example: {name}")
+    code = example(README, "example: load")
     answered = run_snippet(code, tmp_path, capsys)
     asked = [(row, shown) for row in comparisons(code) for shown in ("ab", "ba")]
     readings = [reading for portion in judge.read(asked) for reading in portion]
@@ -157,20 +154,6 @@ def test_the_readme_s_example_answers_the_right_way_round(taught: Path, capsys: 
     assert shown["Prefers concise answers"] > 1 and shown["Prefers detailed answers"] < -1
     answered = run_snippet(example(README, "example: load"), taught, capsys)
     assert answered["Prefers concise answers"] > 1 and answered["Prefers detailed answers"] < -1
-
-
-@pytest.mark.slow
-def test_the_reward_example_prints_what_the_page_shows(
-    taught: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    page = DOCS["reinforcement_learning.md"]
-    written = '"results/demo/scalar/model"'
-    code = example(page, "example: call")
-    assert written in code and comparisons(code) == comparisons(example(README, "example: load"))
-    (tmp_path / "snippet.py").write_text(code.replace(written, repr(str(taught))), encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    runpy.run_path("snippet.py")
-    assert capsys.readouterr().out.strip() == example(page, "output: call")
 
 
 @pytest.mark.slow

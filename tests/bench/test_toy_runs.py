@@ -137,7 +137,7 @@ def test_the_estimate_is_near_what_torch_counts(setup: Setup, checkpointing: boo
 
 @pytest.mark.parametrize("rank", [0, 16])
 def test_of_a_published_size_it_is_within_a_tenth(rank: int) -> None:
-    """The other sizes and numbers of devices: `python -m bench.memory_table`, in docs/memory.md."""
+    """The other sizes and numbers of devices: `python -m bench.memory_table`, in docs/several_devices.md."""
     peak, estimate = peak_and_estimate(QWEN3["0.6B"], Setup("one", rank=rank), checkpointing=True)
     assert estimate == pytest.approx(peak, rel=0.05)
 
