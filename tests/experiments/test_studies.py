@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from crm.data.comparisons import make_comparisons
 from crm.data.simulation.lexicon import TRAIN_AXES, levels_of, pole_of
@@ -23,17 +24,19 @@ from crm.model.export import export_model
 from crm.picking.criteria import contrasts
 from crm.picking.session import Pair, Pick
 from crm.rewards.scoring import Rewards
-from crm.schema import Message, Preference
+from crm.schema import Comparison, Message, Preference
 from experiments.best_of_n.__main__ import main, studies_of
 from experiments.best_of_n.__main__ import summary as best_of_n_summary
 from experiments.best_of_n.users import of_arena
 from experiments.human_labels.mixture import one_aspect_each
+from experiments.human_labels.probe import ProbeJudge
 from experiments.human_labels.suites import accuracies, read_suites
 from experiments.late.boards import boards
 from experiments.picking.__main__ import summary
 from experiments.picking.courses import Condition, Course, course, own_votes, stays
 from experiments.picking.world import POOL, World
 from experiments.report import Section, render_report
+from tests.conftest import say
 
 
 def test_the_truth_picks_as_the_oracle_and_opposites_mirror_each_other() -> None:
@@ -102,6 +105,38 @@ def test_suites_say_what_the_judge_says(make_model, make_encoder) -> None:
     assert found["accuracy"] == pytest.approx(sum(expected.values()) / 2, abs=1e-4)
     assert found["low"] <= found["accuracy"] <= found["high"] and found["seeds"] == [found["accuracy"]] * 2
     assert (found["n"], found["documents"]) == (21, 4)
+
+
+class Lengths:
+    """Features of a response: how many words, and one that says nothing, on another scale; of a criterion: its sign."""
+
+    def of_response(self, prompt: Any, response: Any) -> torch.Tensor:
+        words = len(response[-1].content.split())
+        return torch.tensor([float(words), 1000.0 * (len(prompt[-1].content) % 7)])
+
+    def of_criterion(self, text: str) -> torch.Tensor:
+        return torch.tensor([1.0, 0.0] if text == "long" else [0.0, 1.0])
+
+
+def test_a_probe_learns_both_sides_and_adds_up_criteria() -> None:
+    def rows(numbers: range) -> list[Comparison]:
+        lengths = [(1 + number % 9, 1 + (number * 5 + 3) % 8) for number in numbers]
+        texts = [tuple(say(f"assistant: {'word ' * length}") for length in pair) for pair in lengths]
+        return [
+            Comparison(f"{n}{name}", str(n), (name,), say(f"user: {n}"), a, b, "ab"[first != (name == "long")])
+            for n, ((a, b), first) in enumerate(zip(texts, (one > other for one, other in lengths), strict=True))
+            for name in ("long", "short")
+            if a != b
+        ]
+
+    judge = ProbeJudge(rows(range(60)), Lengths(), seed=1)  # type: ignore[arg-type]
+    unseen = [(row, "ab") for row in rows(range(60, 90))]
+    (found,) = judge.read(unseen)  # type: ignore[arg-type]
+    assert np.mean([(one.preference_logit > 0) == (one.comparison.label == "a") for one in found]) == 1
+    both = replace(unseen[0][0], criteria=("long", "short"))
+    ((sums,),) = judge.read([(both, "ab")])
+    own = {one.comparison.criteria[0]: one.preference_logit for one in found[:2]}
+    assert sums.preference_logit == pytest.approx(own["long"] + own["short"], abs=1e-5)
 
 
 def test_one_aspect_each_pairs_the_sides_while_both_have_one() -> None:
