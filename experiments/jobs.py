@@ -204,7 +204,7 @@ def run_job(job: Job, channel: Any) -> JobResult:
 
 
 def _attacked(job: Job, common: Sequence[str]) -> pd.DataFrame:
-    words = [*common, *job.evaluated, "suite.names=[D+,D-]", f"attacks={job.attacked}"]
+    words = [*common, *job.evaluated, "suite=[D+,D-]", f"attacks={job.attacked}"]
     run_evaluation(compose("evaluate", words, job.folder / "attacks"), show=False)
     return pd.read_csv(job.folder / "attacks" / "robustness.csv", skiprows=1)
 

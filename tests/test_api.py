@@ -205,5 +205,5 @@ def test_train_evaluate_and_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert table["suite"].tolist() == ["D+"] and 0 < table["n"][0] < 12
     row = table.iloc[0]
     assert 0 <= row["low"] <= row["accuracy"] <= row["high"] <= 1
-    other = run.judge.evaluate("simulation", "data.suite=10", "data.train=20", suite={"names": ["D+", "D-"]})
+    other = run.judge.evaluate("simulation", "data.suite=10", "data.train=20", suite=["D+", "D-"])
     assert other["suite"].tolist() == ["D+", "D-"]

@@ -98,7 +98,7 @@ def test_a_hub_id_is_a_pretrained_model_and_suites_have_names() -> None:
     assert understood("model=Qwen/Qwen3-4B") == ["model=pretrained", 'model.path="Qwen/Qwen3-4B"']
     assert understood("model=tiny", "model.path=a/b") == ["model=tiny", "model.path=a/b"]
     words = ["judge=length", *understood("suite=D+,D-_add", command="evaluate")]
-    assert compose("evaluate", words, Path("run")).suite.names == ["D+", "D-_add"]
+    assert compose("evaluate", words, Path("run")).suite == ["D+", "D-_add"]
     assert understood("suite=all", command="evaluate") == ["suite=all"]
 
 

@@ -18,7 +18,7 @@ TOGETHER = {
         ("noise", "direction", "optimizer", "schedule", "logger", "batching", "debug"),
         *(("model",), ("head",), ("loss",), ("trainer",), ("experiment",)),
     ),
-    "evaluate": (("judge", "suite"),),
+    "evaluate": (("judge",),),
     "leaderboard": (("bank",),),
     "prepare": (("data", "annotator"),),
 }
@@ -117,7 +117,8 @@ MISTAKES = [
     ("train", "model.lora_rank=4", "model.lora_rank=4"),
     ("train", "model.gradient_checkpointing=sometimes", "gradient_checkpointing='sometimes': expected auto, true"),
     ("train", "head=scalar head.kept=4", "head.kept=4: expected null with head=scalar"),
-    ("evaluate", "suite.noises=[swap]", "suite.noises='swap': expected one of none, "),
+    ("evaluate", "suite=swap", "suite='swap': expected standard, noised, all, names in a list"),
+    ("evaluate", "suite=[D+,swap]", "suite=['D+', 'swap']: expected standard, "),
     ("prepare", "data=dataset data.path=x", "data.name='dataset'"),
     ("prepare", "fetch=trl", "fetch='trl': expected one of alpacaeval, justeval, summeval, "),
 ]

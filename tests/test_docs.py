@@ -225,8 +225,6 @@ def test_every_setting_and_option_in_the_docs_exists() -> None:
             assert setting in known, f"{name}: {setting}"
         for group, options in re.findall(r"(?<![\w.])(%s)=([\w,]+)(?![\w,/]|\.\w)" % "|".join(groups), text):  # noqa: UP031
             for option in options.split(","):
-                if group == "suite" and option not in option_names(group):
-                    continue  # the name of one suite, as suite=D+ (tests/test_command_line.py)
                 assert option in option_names(group), f"{name}: {group}={option}"
 
 
@@ -236,7 +234,7 @@ def test_every_group_is_documented_with_all_its_options() -> None:
         for line in DOCS["configuration.md"].splitlines()
         if (found := re.match(r"\| `(\w+)` \|", line))
     }
-    for group in set(group_names()) - {"suite", "bank", "experiment"}:
+    for group in set(group_names()) - {"bank", "experiment"}:
         for option in option_names(group):
             assert f"`{option}`" in rows[group], f"{group}: {option}"
 
@@ -291,7 +289,7 @@ def test_the_guide_leads_from_a_table_to_a_model(
     runpy.run_path(str(script))
     more = {
         "train": ("schedule.max_steps=2", "model.hidden_size=32", "model.layers=1", "trainer.progress=false"),
-        "evaluate": ("suite.names=[D+,D-]", "progress=false"),
+        "evaluate": ("suite=[D+,D-]", "progress=false"),
     }
     for line in re.findall(r"<!-- command -->\n    python (\w+)\.py (.*)", guide):
         name, words = line[0], shlex.split(line[1])

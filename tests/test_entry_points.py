@@ -166,7 +166,7 @@ def test_the_standard_suites(model: Path, tmp_path: Path, capsys: pytest.Capture
 def test_predictions_are_reused_and_counted(
     model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = "suite.names=[D+,D-_replace]"
+    wanted = "suite=[D+,D-_replace]"
     first = evaluate(model, tmp_path, wanted)
     assert {row.suite for row in first} >= {"D+", "D-_replace"}
     monkeypatch.setattr("crm.model.reward_model.RewardModel.forward", lambda *_: pytest.fail("asked the model again"))
@@ -180,7 +180,7 @@ def test_a_wrong_suite_is_named_before_the_model_is_loaded(
 ) -> None:
     monkeypatch.setattr("crm.evaluation.run.open_judge", lambda *_, **__: pytest.fail("loaded the model first"))
     with pytest.raises(ValueError, match=r"suite.*did you mean 'D-_replace'"):
-        evaluate(model, tmp_path, "suite.names=[D+,D-_replaec]")
+        evaluate(model, tmp_path, "suite=[D+,D-_replaec]")
 
 
 def test_a_leaderboard_for_a_user(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,7 +39,7 @@ train model.path=/nonexistent data=simulation       | model.path=/nonexistent: n
 train resume=maybe                                  | resume=maybe: no such folder; give the folder of a training run
 evaluate                                            | checkpoint: not given; add checkpoint=<run folder
 evaluate judge=llm                                  | judge.base_url=None: expected a value
-evaluate judge=length suite=standrd                 | did you mean standard?
+evaluate judge=length suite=standrd                 | suite='standrd': expected standard, noised, all, names in
 leaderboard judge=length "criteria=[it's]"          | quote texts inside and the whole
 leaderboard judge=length criteria=[a] weights=[1,2] | weights=[1.0, 2.0]: expected as many numbers as criteria
 leaderboard judge=length bank.baseline=gpt-5        | bank.baseline='gpt-5'

@@ -11,11 +11,10 @@ from typing import Any
 import yaml
 
 from crm.config import config_dir, hydra_text
+from crm.data.comparisons import SUITE
 
 MULTIRUN = {"-m", "--multirun"}
 QUOTES = "'\""
-SUITE = re.compile(r"\w+[+-]\w*")
-"""``D+``, ``C_axes-`` or ``D-_add``, and no option of the group."""
 
 
 def _by_name(names: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -69,7 +68,7 @@ def _expanded(word: str, words: Sequence[str]) -> list[str]:
     if name == "suite" and {each.replace("-", "_") for each in listed} <= {*BENCHMARKS, "public"}:
         return [f"benchmarks=[{','.join(listed)}]".replace("-", "_")]
     if name == "suite" and all(map(SUITE.fullmatch, listed)):
-        return ["suite.names=[" + ",".join(f'"{each}"' for each in listed) + "]"]
+        return [f"suite=[{','.join(listed)}]"]
     if name == "logger" and len(listed) > 1 and (value[0] == "[" or not MULTIRUN & set(words)):
         return [f"logger={listed[0]}", f"logger.kinds=[{','.join(listed)}]"]
     path = value.strip("'\"")

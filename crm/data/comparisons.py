@@ -10,6 +10,7 @@ where the criteria are perturbed. Suites are a function of the data alone, never
 from __future__ import annotations
 
 import difflib
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -25,6 +26,10 @@ Side = Literal["a", "b"]
 DIRECTIONS = ("original", "reverse", "random", "both")
 """``both`` makes two comparisons of a preference, one a side; the others make one."""
 SIGNS = {"+": "original", "-": "reverse"}
+SUITES = {"standard": NOISES[:1], "noised": ("add", "remove", "replace"), "all": ("none", "add", "remove", "replace")}
+"""What ``suite=`` takes for every base of the data with these noises."""
+SUITE = re.compile(r"[\w.]+[+-]\w*")
+"""One suite, such as ``D+``, ``C_axes-`` or ``dsp.D-_add``."""
 TIES = ("drop", "soft")
 CRITERIA_MODES = ("own", "none")
 FIXED_SEED = 42

@@ -106,14 +106,6 @@ class DataConfig(Settings, group="data"):
 
 
 @dataclass
-class SuiteConfig(Settings, group="suite"):
-    """Which suites to evaluate: the named ones, or every base of the data times the noises."""
-
-    names: list[str] = field(default_factory=list)
-    noises: list[str] = setting(["none"], one_of=NOISES)
-
-
-@dataclass
 class DirectionConfig(Settings, group="direction"):
     """Whose criteria condition a training comparison."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from crm.config import setting
-from crm.data.comparisons import CRITERIA_MODES
-from crm.data.config import DataConfig, SuiteConfig
+from crm.data.comparisons import CRITERIA_MODES, SUITE, SUITES
+from crm.data.config import DataConfig
 from crm.judges.config import AnyJudgeConfig
 from crm.training.config import LoggerConfig
 
@@ -15,7 +16,8 @@ from crm.training.config import LoggerConfig
 class EvaluateConfig(AnyJudgeConfig):
     """``evaluate.py``."""
 
-    suite: SuiteConfig = field(default_factory=SuiteConfig)
+    suite: Any = "standard"
+    """``standard``, ``noised`` or ``all`` suites of the data, or names in a list; on a command line benchmarks too."""
     data: DataConfig = field(default_factory=DataConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     """Where the results go besides the files of the run folder."""
@@ -28,3 +30,9 @@ class EvaluateConfig(AnyJudgeConfig):
     """Items of each benchmark, drawn by their ids."""
     against: str | None = None
     """A second model, as ``checkpoint``, that the first one is compared with on the same benchmarks."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        named = isinstance(self.suite, list) and all(SUITE.fullmatch(str(name)) for name in self.suite)
+        allowed = f"{', '.join(SUITES)}, names in a list ([D+,D-_add]), or benchmarks (docs/evaluation.md)"
+        self.require(named or self.suite in list(SUITES), "suite", allowed)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from crm.data.comparisons import fixed_suites, parse_suite, suite_names
+from crm.data.comparisons import SUITES, fixed_suites, parse_suite, suite_names
 from crm.data.load import load_data
 from crm.data.splits import Splits
 from crm.evaluation.config import EvaluateConfig
@@ -53,7 +53,7 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     splits = load_data(config.data, criteria=config.criteria)
     title = config.data.title() + ("" if config.criteria == "own" else f" (criteria={config.criteria})")
     log.info("data %s: %s", title, ", ".join(f"{key} {value}" for key, value in splits.counts.items()))
-    names = config.suite.names or suite_names(list(splits.suites), config.suite.noises)
+    names = config.suite if isinstance(config.suite, list) else suite_names(splits.suites, SUITES[config.suite])
     for name in names:  # before a model is loaded
         parse_suite(name, list(splits.suites))
     opened = open_judge(config, blind=config.criteria == "none")
@@ -72,7 +72,7 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
 
 def attack(config: EvaluateConfig, opened: OpenedJudge, suites: Suites, processes: Processes, show: bool) -> None:
     """Write `effects_of` attacks on pairs of the named suites, else D+ and D-; of a model here also into its card."""
-    names = config.suite.names or suite_names(["D"])
+    names = config.suite if isinstance(config.suite, list) else suite_names(["D"])
     rows = attacked([row for name in names for row in suites.get(name, ())], config.attacks)
     effects = effects_of(read_suites(opened, rows, config, processes).predictions)
     if not processes.first:

@@ -7,7 +7,6 @@ a longer training has too, so that no suite holds a prompt of any training.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,7 +117,7 @@ def in_order(found: Sequence[Spec], out: Path, overrides: Sequence[str]) -> tupl
 def job(spec: Spec, out: Path, overrides: Sequence[str]) -> Job:
     """Training and suites of one judge; ``overrides`` of ``train.py``, those of ``data`` hold for the suites too."""
     data = [word for word in overrides if word.startswith("data.")]
-    asked = [f"suite.names={json.dumps(list(SUITES))}", *data, *spec.asked]
+    asked = [f"suite=[{','.join(SUITES)}]", *data, *spec.asked]
     model = model_of(spec, out)
     if spec.overrides is None:
         asked += [f"checkpoint='{model}'"] if model else []

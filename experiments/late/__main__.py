@@ -106,7 +106,7 @@ def job(row: str, given: argparse.Namespace) -> Job:
         *given.overrides,
         *data,
     )
-    return Job(row, given.out / row, words, {"suites": (*tested, "suite.noises=[none,add,remove,replace]")})
+    return Job(row, given.out / row, words, {"suites": (*tested, "suite=all")})
 
 
 def joined(folder: Path, data: Sequence[str]) -> Path:

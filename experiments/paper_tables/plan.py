@@ -116,7 +116,7 @@ def _job(scale: Scale, row: Row, data: DataSet, seed: int, extra: Words, out: Pa
 def _evaluation(name: str, scale: Scale, data: DataSet, shared: Words) -> Words:
     noises, words = READINGS[name]
     suites = suite_names([data.noised] if name == "noised" else data.bases, noises)
-    return (*shared, f"suite.names={json.dumps(suites, separators=(',', ':'))}", *scale.evaluate, *words)
+    return (*shared, f"suite=[{','.join(suites)}]", *scale.evaluate, *words)
 
 
 def _as_scalar(words: Words) -> Words:

@@ -182,7 +182,7 @@ def test_what_has_no_verdict_or_no_subset_is_left_out(tmp_path: Path) -> None:
 
 
 SMALL = ("data.train=24", "data.validation=8", "data.suite=6", "progress=false")
-NOISED = ("suite.noises=[random]",)
+NOISED = ("suite=noised",)
 
 
 def settings(tmp_path: Path, *words: str) -> Any:
@@ -218,7 +218,7 @@ def test_a_tracker_gets_the_numbers_of_the_files(tmp_path: Path) -> None:
 def test_attacks_go_into_the_card_of_a_model(make_model: Any, tokenizer: Any, tmp_path: Path) -> None:
     model = tmp_path / "run" / "model"
     export_model(make_model("scalar"), tokenizer, model, {"max_length": 600, "seed": 1})
-    given = (f"checkpoint='{model}'", "data=simulation", "suite.names=[D+]", "attacks=4", *SMALL)
+    given = (f"checkpoint='{model}'", "data=simulation", "suite=[D+]", "attacks=4", *SMALL)
     run_evaluation(settings(tmp_path / "out", *given), show=False)
     line = (tmp_path / "out" / "robustness.md").read_text().splitlines()[0]
     assert line.startswith("_n = 4;") and line in (model / "README.md").read_text()

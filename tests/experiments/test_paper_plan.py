@@ -89,8 +89,8 @@ def test_the_blind_are_evaluated_blind_and_controls_name_their_judge(two_seeds: 
     assert centre.leaderboards == contradictory() and len(plan.jobs) == 2 * (10 + 3)
     modes = {key: compose("evaluate", ["checkpoint=x", *words], tmp_path) for key, words in centre.evaluations.items()}
     assert {key: mode.criteria for key, mode in modes.items()} == {**dict.fromkeys(modes, "own"), "blind": "none"}
-    assert modes["noised"].suite.names == ["D+_add", "D-_add", "D+_remove", "D-_remove", "D+_replace", "D-_replace"]
-    assert modes["clean"].suite.names == ["D+", "D-", "T+", "T-", "C+", "C-"]
+    assert modes["noised"].suite == ["D+_add", "D-_add", "D+_remove", "D-_remove", "D+_replace", "D-_replace"]
+    assert modes["clean"].suite == ["D+", "D-", "T+", "T-", "C+", "C-"]
     for judge in ("length", "coin", "oracle"):
         control = by_name(plan, "1_judges", judge, "", 5)
         read = compose("evaluate", control.evaluations["clean"], tmp_path)

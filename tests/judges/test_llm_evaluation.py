@@ -19,7 +19,7 @@ from crm.schema import Message, Result
 from tests.chat.endpoint import Answer, chat_endpoint, completion
 
 KEY = "sk-very-secret-456"
-SMALL = ("data.train=8", "data.validation=4", "data.suite=8", "suite.names=[D+,D-]", "progress=false")
+SMALL = ("data.train=8", "data.validation=4", "data.suite=8", "suite=[D+,D-]", "progress=false")
 
 
 def evaluate(folder: Path, judge: str, *overrides: str) -> dict[tuple[str, str], Result]:
