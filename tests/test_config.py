@@ -20,11 +20,10 @@ TOGETHER = {
     ),
     "evaluate": (("judge",),),
     "leaderboard": (("bank",),),
-    "prepare": (("data", "annotator"),),
+    "prepare": (("data",),),
 }
 """Groups of a command that do not depend on each other: the first options of all, then the second of all, ..."""
 NEEDS = {
-    "annotator=openai": ["annotator.base_url=http://x/v1", "annotator.model=y"],
     "judge=llm": ["judge.base_url=http://x/v1", "judge.model=y"],
     "judge=crm": ["checkpoint=x"],
     "judge=reward_model": ["judge.path=x"],
@@ -37,7 +36,7 @@ NEEDS = {
     "experiment=qwen3_0_6b_1gpu": ["data=simulation"],
     "experiment=lora_24gb": ["data=simulation"],
 }
-ELSEWHERE = {"bank=own", *(f"data={name}" for name in ("file", "required", "checkpoint", "dataset", "mixture"))}
+ELSEWHERE = {f"data={name}" for name in ("file", "required", "checkpoint", "dataset", "mixture")}
 """Defaults that wait for a word of the user's."""
 
 
@@ -120,6 +119,7 @@ MISTAKES = [
     ("evaluate", "suite=swap", "suite='swap': expected standard, noised, all, names in a list"),
     ("evaluate", "suite=[D+,swap]", "suite=['D+', 'swap']: expected standard, "),
     ("prepare", "data=dataset data.path=x", "data.name='dataset'"),
+    ("prepare", "annotator.model=x", "annotator.base_url=None: expected a value: an endpoint has a base_url and a"),
     ("prepare", "fetch=trl", "fetch='trl': expected one of alpacaeval, justeval, summeval, "),
 ]
 

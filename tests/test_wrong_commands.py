@@ -40,6 +40,7 @@ train resume=maybe                                  | resume=maybe: no such fold
 evaluate                                            | checkpoint: not given; add checkpoint=<run folder
 evaluate judge=llm                                  | judge.base_url=None: expected a value
 evaluate judge=length suite=standrd                 | suite='standrd': expected standard, noised, all, names in
+prepare annotator=openai                            | annotator: has settings of its own; write annotator.<setting>=
 leaderboard judge=length "criteria=[it's]"          | quote texts inside and the whole
 leaderboard judge=length criteria=[a] weights=[1,2] | weights=[1.0, 2.0]: expected as many numbers as criteria
 leaderboard judge=length bank.baseline=gpt-5        | bank.baseline='gpt-5'

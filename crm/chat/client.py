@@ -60,10 +60,10 @@ class EndpointConfig(Settings, group="endpoint"):
     json_schema: bool = False
     """Have the server write JSON under a schema (``response_format``); for servers that can."""
 
-    def need(self, option: str) -> None:
-        """Raise ``ValueError`` unless an endpoint is named; ``option`` of the group is what makes one necessary."""
+    def need(self) -> None:
+        """Raise ``ValueError`` unless an endpoint and its model are named."""
         for name in ("base_url", "model"):
-            self.require(getattr(self, name), name, f"a value for {self._prefix[:-1]}={option}")
+            self.require(getattr(self, name), name, "a value: an endpoint has a base_url and a model")
         given = str(self.base_url)
         valid = re.fullmatch(r"https?://[^\s/@?#]+(/[^\s?#]*)?", given)
         self.require(valid, "base_url", "an address without user, query and fragment, as http://127.0.0.1:8000/v1")

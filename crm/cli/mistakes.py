@@ -149,6 +149,8 @@ def _unfit_value(cause: OmegaConfBaseException, known: Sequence[str], command: s
         return f"{key}: {line}; {how}"
     if isinstance(cause, ConfigAttributeError | ConfigKeyError):
         return f"{key}: no such setting{nearest(key, known)}"
+    if "is not a subclass of" in str(cause):
+        return f"{key}: has settings of its own; write {key}.<setting>=<value>, --help lists them"
     if "is not a ListConfig" in str(cause):
         return f"{key}: expected a list; write {key}=[a,b], or '{key}=[\"one text\"]'"
     return f"{key}: {line}" if key else line

@@ -58,7 +58,7 @@ class JudgeConfig(EndpointConfig, group="judge"):
         if self.name == "reward_model":
             self.require(self.path, "path", "a folder or hub id for judge=reward_model")
         if self.name == "llm":
-            self.need("llm")
+            self.need()
 
 
 @dataclass

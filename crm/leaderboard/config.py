@@ -18,7 +18,7 @@ from crm.training.config import LoggerConfig
 class BankConfig(Settings, group="bank"):
     """Responses of many LLMs to the same queries."""
 
-    name: str = "simulated"
+    name: str = "own"
     """``simulated``, ``folder``, a public bank, or one that another package adds; ``own`` as in `settle_bank`."""
     path: str | None = None
     """For bank=folder: where it was saved."""
@@ -66,15 +66,15 @@ class BankBuildConfig(Settings):
         self.require(self.out, "out", "the bank's folder, out=banks/mine (a public bank: prepare.py fetch=alpacaeval)")
         self.require(self.author, "author", "the model's name in the bank")
         if self.responses is None:
-            asked = bool(self.endpoint.base_url and self.endpoint.model)
+            asked = self.endpoint.base_url
             self.require(asked, "responses", "a file, or endpoint.base_url and endpoint.model of a server to ask")
-            self.endpoint.need(str(self.endpoint.model))
+            self.endpoint.need()
         else:
             self.require(self.endpoint.base_url is None, "responses", "a file or an endpoint, not both")
 
 
 def settle_bank(bank: BankConfig, checkpoint: str | None) -> None:
-    """Have ``bank=own`` be the simulated bank.
+    """Have a bank that nobody named be the simulated one.
 
     Raises ``ValueError`` for a checkpoint trained on other data: simulated LLMs would not show what it learned.
     """

@@ -15,16 +15,15 @@ from crm.prepare.fetch import FETCHED
 
 @dataclass
 class AnnotatorConfig(EndpointConfig, group="annotator"):
-    """Who filters votes and writes criteria: ``offline`` compares measurable traits; ``openai`` asks an LLM."""
+    """An LLM that filters votes and writes criteria; without ``base_url`` traits that can be counted are compared."""
 
-    name: str = setting("offline", one_of=("offline", "openai"))
     filter: bool = True
     """Leave out votes on queries that the LLM finds objective."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.name == "openai":
-            self.need("openai")
+        if self.base_url or self.model:
+            self.need()
 
 
 @dataclass

@@ -71,7 +71,7 @@ def run_prepare(config: PrepareConfig) -> Path:
     ties = sum(row.winner == "tie" for row in rows)
     log_counts("read", (reading.all_counts() if reading.read else {}) | {"preferences": len(rows), "ties": ties})
     client = None
-    if config.annotator.name != "offline":
+    if config.annotator.base_url:
         client = ChatClient(config.annotator, ReplyCache(out / LOCAL / "replies.sqlite"))
     if config.dry_run:
         _log_cost(rows, client, config.annotator.filter)
@@ -205,7 +205,7 @@ def _bar(name: str, shown: bool) -> Iterator[Callable[[int, int], None]]:
 
 def _log_cost(rows: list[Preference], client: ChatClient | None, filtering: bool) -> None:
     if client is None:
-        log.info("dry run: annotator=offline makes no calls")
+        log.info("dry run: without annotator.base_url there are no calls")
         return
     for name, cost in extraction.plan(rows, client).items():
         if name != "filter" or filtering:

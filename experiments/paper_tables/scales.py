@@ -213,7 +213,7 @@ SCALES = {
         ranking=("bank=alpacaeval", "precision=bf16-mixed", "batch_size=8"),
         evaluate=("precision=bf16-mixed", "batch_size=8"),
         first=(
-            "python prepare.py data=arena data.path=hf://lmarena-ai/arena-human-preference-55k annotator=openai "
+            "python prepare.py data=arena data.path=hf://lmarena-ai/arena-human-preference-55k "
             "annotator.base_url=<endpoint> annotator.model=<model> out=datasets/arena_55k",
         ),
     ),

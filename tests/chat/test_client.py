@@ -190,4 +190,4 @@ def test_thoughts_are_no_part_of_an_answer(text: str, thoughts: str, rest: str) 
 @pytest.mark.parametrize("base_url", ["localhost:8000", "http://me:pw@host/v1", "http://host/v1?key=1", "http://a b/"])
 def test_an_address_that_is_none_is_refused(base_url: str) -> None:
     with pytest.raises(ValueError, match=r"endpoint.base_url=.*expected an address"):
-        EndpointConfig(base_url=base_url, model="m").need("openai")
+        EndpointConfig(base_url=base_url, model="m").need()

@@ -69,9 +69,7 @@ def make_endpoint() -> Iterator[Callable[..., Endpoint]]:
         def make(answer: Callable[[str], dict[str, Any] | None]) -> Endpoint:
             endpoint = Endpoint(answer)
             url = stack.enter_context(chat_endpoint(endpoint.reply))
-            endpoint.settings = [
-                *("annotator=openai", f"annotator.base_url={url}", "annotator.model=fake", "annotator.attempts=1")
-            ]
+            endpoint.settings = [f"annotator.base_url={url}", "annotator.model=fake", "annotator.attempts=1"]
             return endpoint
 
         yield make
