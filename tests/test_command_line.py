@@ -50,14 +50,14 @@ def test_a_path_becomes_the_path_of_a_file_and_options_stay(here: Path) -> None:
         found = parsed(["seed=1", f"data={path}"])
         assert found == {"seed": 1, "data": "file", "data.path": path.replace("$", "\\$")}
     assert parsed(["data=~/pairs.jsonl"])["data.path"] == str(here / "pairs.jsonl")
-    for word in ("data=trl", "data=summeval", "data.path=x/y.jsonl", "data=nosuch", "data=", "data=[a,b]"):
+    for word in ("data=summeval", "data=simulation", "data.path=x/y.jsonl", "data=nosuch", "data=", "data=[a,b]"):
         assert rewrite([word]) == [word]
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ("-m data=trl,pairs.jsonl", "pairs.jsonl is a path and trl an option; sweep over one kind at a time"),
+        ("-m data=dsp,pairs.jsonl", "pairs.jsonl is a path and dsp an option; sweep over one kind at a time"),
         ("data=votes/", "data=votes/: no such file or folder in {here}; check the path"),
         ("data=b.csv data.path=pairs.jsonl", "data=b.csv data.path=pairs.jsonl: both name the data"),
     ],
@@ -83,12 +83,12 @@ def test_every_alias_names_a_setting_and_every_other_name_is_answered() -> None:
 
 
 def test_a_command_line_of_another_library_composes_as_it_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
-    typed = "learning_rate=2e-5 num_train_epochs=2 eval_steps=7 max_length=300 lora_r=4 precision=bf16 dataset=trl"
-    words = understood(*typed.split(), "model_name_or_path=a/b", "max_grad_norm=0.5", "data.path=x")
+    typed = "learning_rate=2e-5 num_train_epochs=2 eval_steps=7 max_length=300 lora_r=4 precision=bf16 dataset=dsp"
+    words = understood(*typed.split(), "model_name_or_path=a/b", "max_grad_norm=0.5")
     config = compose("train", words, Path("run"))
     assert (config.optimizer.lr, config.schedule.epochs, config.schedule.validate_every) == (2e-5, 2, 7)
     assert (config.model.path, config.model.max_length, config.model.lora_rank) == ("a/b", 300, 4)
-    assert (config.trainer.precision, config.optimizer.clip, config.data.name) == ("bf16-mixed", 0.5, "trl")
+    assert (config.trainer.precision, config.optimizer.clip, config.data.name) == ("bf16-mixed", 0.5, "dsp")
     assert "learning_rate=2e-5 is read as optimizer.lr=2e-5; where optimizer.name=muon" in capsys.readouterr().err
     own = ("devices=2", "precision=32-true", "batch_size=4", "checkpoint=x")
     assert understood(*own, command="evaluate") == list(own) and capsys.readouterr().err == ""

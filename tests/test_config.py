@@ -10,7 +10,6 @@ import pytest
 
 from crm.cli.mistakes import group_names, option_names
 from crm.config import compose, nearest, schemas, setting_names
-from crm.data.catalogue import OWN
 
 NEEDED = {"evaluate": ["judge=length"], "leaderboard": ["judge=length"], "best_of_n": ["judge=length"]}
 TOGETHER = {
@@ -36,7 +35,7 @@ NEEDS = {
     "experiment=qwen3_0_6b_1gpu": ["data=simulation"],
     "experiment=lora_24gb": ["data=simulation"],
 }
-ELSEWHERE = {f"data={name}" for name in ("file", "required", "checkpoint", "dataset", "mixture")}
+ELSEWHERE = {"data=file", "data=checkpoint", "data=mixture"}
 """Defaults that wait for a word of the user's."""
 
 
@@ -57,7 +56,6 @@ def test_every_option_composes(entry: str, groups: tuple[str, ...]) -> None:
         chosen = [word for word in chosen if word not in ELSEWHERE]
         extra = [more for word in chosen for more in NEEDS.get(word, [])]
         extra += ["data=simulation"] if "model" in groups and "model=tiny" not in chosen else []
-        extra += ["data.path=x"] if {f"data={name}" for name in OWN} & set(chosen) else []
         config = settings(entry, *chosen, *extra)
         for group, _, option in (word.partition("=") for word in chosen):
             part = getattr(config, group, None)
@@ -118,7 +116,7 @@ MISTAKES = [
     ("train", "head=scalar head.kept=4", "head.kept=4: expected null with head=scalar"),
     ("evaluate", "suite=swap", "suite='swap': expected standard, noised, all, names in a list"),
     ("evaluate", "suite=[D+,swap]", "suite=['D+', 'swap']: expected standard, "),
-    ("prepare", "data=dataset data.path=x", "data.name='dataset'"),
+    ("prepare", "data.name=dataset data.path=x", "data.name='dataset'"),
     ("prepare", "annotator.model=x", "annotator.base_url=None: expected a value: an endpoint has a base_url and a"),
     ("prepare", "fetch=trl", "fetch='trl': expected one of alpacaeval, justeval, summeval, "),
 ]

@@ -138,7 +138,7 @@ def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
     votes = votes_on_detail(simulate_bank(seed=1))
     (folder / "votes.jsonl").write_text("".join(to_json(vote) + "\n" for vote in votes), encoding="utf-8")
     settings = [
-        *("data=records", f"data.path={folder / 'votes.jsonl'}", "loss=ranking", "direction=both"),
+        *("data=file", f"data.path={folder / 'votes.jsonl'}", "loss=ranking", "direction=both"),
         *("model.hidden_size=64", "model.layers=2", "model.heads=2", "model.vocab_size=600", "schedule.max_steps=100"),
         *("schedule.validate_every=0", "schedule.save_every=0", "trainer.progress=false", "trainer.threads=1"),
     ]

@@ -29,9 +29,9 @@ train -m hydra/launcher=slurm seed=1,2              | hydra/launcher=slurm: no s
 train -m optimizer.lr=interval(0,1)                 | interval(...): searching is Optuna's, hydra/sweeper=optuna
 train -m seed=1,                                    | quote the value, and the whole for the shell: 'seed="1,"'
 train -m hydra.sweep.dir=/proc/x seed=1,2           | /proc/x: No such file or directory; name another place
-train data=records "data.path=it's.jsonl"           | for the shell: 'data.path="it'"'"'s.jsonl"'
-train data=summeval data.path=votes.jsonl           | data.path='votes.jsonl': expected none for data=summeval; say
-train data=table data.path=x.csv                    | data.path='x.csv': no such file or folder
+train data=file "data.path=it's.jsonl"              | for the shell: 'data.path="it'"'"'s.jsonl"'
+train data=summeval data.path=votes.jsonl           | data.path='votes.jsonl': expected none with data=summeval; data=v
+train data=file data.path=x.csv                     | data.path='x.csv': no such file or folder
 train seed=${nope:1}                                | seed: Unsupported interpolation type nope
 train seed=???                                      | seed: not given; add seed=<value>
 train model.hidden_size=7                           | model.hidden_size=7: expected a multiple of model.heads
@@ -40,11 +40,12 @@ train resume=maybe                                  | resume=maybe: no such fold
 evaluate                                            | checkpoint: not given; add checkpoint=<run folder
 evaluate judge=llm                                  | judge.base_url=None: expected a value
 evaluate judge=length suite=standrd                 | suite='standrd': expected standard, noised, all, names in
+train data=trl data.path=pairs.jsonl                | a file or folder is data=<path>, and its columns tell the format
 prepare annotator=openai                            | annotator: has settings of its own; write annotator.<setting>=
 leaderboard judge=length "criteria=[it's]"          | quote texts inside and the whole
 leaderboard judge=length criteria=[a] weights=[1,2] | weights=[1.0, 2.0]: expected as many numbers as criteria
 leaderboard judge=length bank.baseline=gpt-5        | bank.baseline='gpt-5'
-leaderboard judge=length data=records               | data: no such group of this command, there are bank
+leaderboard judge=length data=dsp                   | data: no such group of this command, there are bank
 leaderboard judge=length predictions=conf           | Not a directory; name another place
 prepare out=/proc/x                                 | out='/proc/x': no folder can be made there
 bank                                                | out='': expected the bank's folder, out=banks/mine

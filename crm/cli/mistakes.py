@@ -136,6 +136,7 @@ def _unknown_option(file: str) -> str:
         return f"{file}: no such configuration file{nearest(file, group_names())}"
     options = option_names(group)
     other = f"; for a model of a hub or a folder, model=pretrained model.path={option}" if group == "model" else ""
+    other = "; a file or folder is data=<path>, and its columns tell the format" if group == "data" else other
     return f"{group}={option}: no such option, there are {', '.join(options)}{nearest(option, options)}{other}"
 
 

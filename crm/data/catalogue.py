@@ -95,9 +95,7 @@ def location(name: str, *, root: str, path: str | None) -> Path:
             how = f"run `crm-prepare fetch={name} out={root}`, or set data.root to one that has it"
             raise ValueError(f"data={name}: there is no folder {folder}; {how}")
         return folder
-    if path is None:
-        raise ValueError(f"data.path=null: {name} reads a file of your own; give data.path=<file or folder>")
-    return place_of(path)
+    return place_of(str(path))
 
 
 def place_of(path: str) -> Path:

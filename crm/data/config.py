@@ -15,14 +15,7 @@ from crm.data.recognise import recognise
 from crm.io.installed import check_known
 from crm.schema import MAX_CRITERIA, SIDES
 
-DATA_SOURCES = (*MADE, *SOURCES)
 MIXED = tuple(name for name in SOURCES if name not in OWN)
-
-NAME_THE_DATA = (
-    "data: a pretrained model trains on data that you name: data=pairs.jsonl (a file or folder of your own), "
-    "data=hf://owner/name, data=summeval (or another public set; crm-prepare fetch=summeval gets it), or "
-    "data=simulation, which are templates"
-)
 
 
 @dataclass
@@ -30,18 +23,18 @@ class DataConfig(Settings, group="data"):
     """Where preferences come from. Sizes are preferences; 0 means all there are."""
 
     name: str = "simulation"
-    """Of the source; ``file`` becomes the one whose format ``path`` has."""
+    """Of the source; ``file`` becomes the one whose format ``path`` has, which a name given here decides."""
     root: str = "${oc.env:CRM_DATA_ROOT,data}"
     """Folder of the public sets."""
     path: str | None = None
-    """File or folder of one's own, a dataset of a hub (hf://owner/name), or a prepared one (data=dataset)."""
+    """File or folder of one's own, a dataset of a hub (hf://owner/name), or a folder of ``prepare.py``."""
     sources: list[str] = field(default_factory=list)
     """For data=mixture: the sets to put together, each with a folder of its own under ``root``; the sizes below are
     then those of every one of them."""
     columns: Any = None
-    """For data=table: our fields and the columns they are in, such as {prompt: question}."""
+    """Of a table: our fields and the columns they are in, such as {prompt: question}."""
     winners: Any = None
-    """For data=table: what the winner's column holds, and which of a, b, tie it means, such as {first: a}."""
+    """Of a table: what the winner's column holds, and which of a, b, tie it means, such as {first: a}."""
     train: int = setting(0, at_least=0, zero="all")
     validation: int = setting(0, at_least=0, zero="all")
     suite: int = setting(0, at_least=0, zero="all")
@@ -59,7 +52,7 @@ class DataConfig(Settings, group="data"):
     seed: int = setting(1, at_least=0, at_most=MAX_SEED)
     """Seed of simulation, split and subsampling; apart from the seed of training."""
     profile: str = setting("none", one_of=PROFILES)
-    """For data=personalized_rewardbench: which of the user's earlier posts become the criteria."""
+    """Of Personalized RewardBench: which of the user's earlier posts become the criteria."""
     profile_posts: int = setting(10, at_least=1, at_most=MAX_CRITERIA)
     """Posts shown at most."""
 
@@ -68,32 +61,38 @@ class DataConfig(Settings, group="data"):
         self.as_mappings("columns", "winners")
         if self.name == "file":
             self._recognise()
-        if self.name == "required":
-            raise ValueError(NAME_THE_DATA)
         needs_path = self.name == "dataset" or (self.name not in MADE and source_named(self.name).folder is None)
-        self.require(not needs_path or self.path, "path", f"a file or folder for data={self.name}")
-        sources = f"data=dataset, {', '.join(OWN)}"
-        self.require(needs_path or not self.path, "path", f"none for data={self.name}; say what it holds: {sources}")
+        self.require(not needs_path or self.path, "path", f"a file or folder for data.name={self.name}")
+        self.require(needs_path or not self.path, "path", f"none with data={self.name}; data={self.path} reads it")
         self.require((self.name == "mixture") == bool(self.sources), "sources", "names, for data=mixture only")
         for name in self.sources:
             check_known("data.sources", name, MIXED, "sources")
         for name in ("columns", "winners"):
-            self.require(self.name == "table" or not getattr(self, name), name, "nothing, but for data=table")
+            self.require(self.name == "table" or not getattr(self, name), name, "null, but for a table")
         self.require(self.split == "auto" or self.name in OWN, "split", f"auto, but for {', '.join(OWN)}")
         sides = (self.winners or {}).values()
         self.require(set(sides) <= set(SIDES), "winners", f"a mapping to {', '.join(SIDES)}")
         personal = self.name == "personalized_rewardbench"
-        self.require(personal or self.profile == "none", "profile", "none, but for data=personalized_rewardbench")
+        self.require(personal or self.profile == "none", "profile", "none, but for Personalized RewardBench")
 
     def _recognise(self) -> None:
         """Take the name of the source that reads ``path``, and how it reads a table."""
-        self.require(self.path, "path", "a file or folder: data=pairs.jsonl")
+        if not self.path:
+            raise ValueError(
+                "data: not given; write data=pairs.jsonl (a file or folder of your own), data=hf://owner/name, "
+                "data=summeval (or another public set; crm-prepare fetch=summeval gets it) or data=simulation"
+            )
         if self.columns:
             self.name = "table"
             return
-        found = recognise(str(self.path))
+        found = recognise(self.path)
         self.name, self.columns = found.name, found.columns or None
         self.winners = {**found.winners, **(self.winners or {})} or None
+
+    @property
+    def word(self) -> str:
+        """What chooses these data on a command line."""
+        return f"data={self.path or self.name}"
 
     def title(self) -> str:
         """The source's name or file, its held-out part, and what the judge sees of a user where that is a choice."""

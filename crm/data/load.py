@@ -55,7 +55,7 @@ def _split(config: DataConfig) -> Splits:
     rows = list(reading.unique(read_source(config, reading)))
     if reading.read and not rows:
         found = ", ".join(f"{name} {count:,}" for name, count in reading.all_counts().items() if count)
-        raise ValueError(f"data={config.name}: no row can be used: {found}{_first(reading.rejections)}")
+        raise ValueError(f"{config.word}: no row can be used: {found}{_first(reading.rejections)}")
     if config.max_words:
         rows, reading.counts["dropped_same_when_cut"] = shorten(rows, config.max_words)
     if config.split == "all" or source.evaluation_only:
@@ -83,13 +83,12 @@ def read_source(config: DataConfig, reading: Intake) -> Iterator[Preference]:
 
 
 def _without_criteria(config: DataConfig, splits: Splits) -> str:
-    name, path = config.name, config.path
-    shown = "data.profile=bm25 shows what the user asked before, " if name == "personalized_rewardbench" else ""
-    read, made = f"data={name}" + (f" data.path={path}" if path else ""), f"datasets/{stem(path or name)}"
+    personal, made = config.name == "personalized_rewardbench", f"datasets/{stem(config.path or config.name)}"
+    shown = "data.profile=bm25 shows what the user asked before, " if personal else ""
     return (
-        f"data={name}: no record has criteria{_first(splits.rejected)}, and no comparison can be made without; "
-        f"{shown}criteria=none gives every vote one general criterion; or write some with `python prepare.py {read} "
-        f"out={made}`, then read them with data=dataset data.path={made}"
+        f"{config.word}: no record has criteria{_first(splits.rejected)}, and no comparison can be made without; "
+        f"{shown}criteria=none gives every vote one general criterion; or write some with `python prepare.py "
+        f"{config.word} out={made}`, then read them with data={made}"
     )
 
 

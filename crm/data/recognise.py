@@ -46,19 +46,16 @@ SIGNED = {"-3": "a", "-2": "a", "-1": "a", "0": "tie", "1": "b", "2": "b", "3": 
 
 @dataclass(frozen=True)
 class Recognised:
-    """``name`` is what ``data.name`` takes, ``columns`` and ``winners`` what ``data=table`` takes.
-
-    ``about`` are the columns that are read.
-    """
+    """What ``data.name`` takes, of a table ``data.columns`` and ``data.winners``, and the columns that are read."""
 
     name: str
     columns: dict[str, str] = field(default_factory=dict)
     winners: dict[str, str] = field(default_factory=dict)
     about: tuple[str, ...] = field(default=(), compare=False)
 
-    def words(self, path: str = "") -> str:
-        """This reading as words of a command line."""
-        words = [f"data={self.name}", *([shlex.quote(f"data.path={path}")] if path else [])]
+    def words(self) -> str:
+        """What chooses this reading on a command line, beside ``data=<path>``."""
+        words = []
         for name, given in (("columns", self.columns), ("winners", self.winners)):
             if given:
                 inside = (
@@ -66,7 +63,7 @@ class Recognised:
                     for key, text in given.items()
                 )
                 words.append(shlex.quote(f"data.{name}={{{', '.join(inside)}}}"))
-        return " ".join(words)
+        return " ".join(words) or f"data.name={self.name}"
 
 
 def recognise(path: str) -> Recognised:
@@ -76,7 +73,7 @@ def recognise(path: str) -> Recognised:
     """
     place = place_of(path)
     if (place / "splits").is_dir():
-        log.info("%s: read as data=dataset, a folder of prepare.py", path)
+        log.info("%s: read with data.name=dataset, a folder of prepare.py", path)
         return Recognised("dataset")
     if (place / "bank.json").is_file():
         raise ValueError(f"{path}: a bank of responses, no preferences; rank it with bank=folder bank.path={path}")
@@ -90,7 +87,7 @@ def recognise(path: str) -> Recognised:
             )
         found = each
     assert found is not None, "data_files gives one at least"
-    log.info("%s: read as %s (%s)", path, found.words(), ", ".join(found.about))
+    log.info("%s: read with %s (%s)", path, found.words(), ", ".join(found.about))
     return found
 
 
@@ -105,16 +102,16 @@ def _reading(path: str, file: str, rows: Sequence[dict[str, Any]]) -> Recognised
     names = list(dict.fromkeys(name for row in rows for name in row))
     found = _published(file, names, rows) or [*_pairs(names, rows), *_votes(names)]
     if len(found) > 1:
-        ways = "; ".join(f"{each.words(path)} ({', '.join(each.about)})" for each in found)
-        raise ValueError(f"{file}: can be read in {len(found)} ways, give one: {ways}")
+        ways = "; ".join(f"{each.words()} ({', '.join(each.about)})" for each in found)
+        raise ValueError(f"{file}: can be read in {len(found)} ways, add one: {ways}")
     if not found:
         raise ValueError(f"{file}: {_why_none(path, names)}")
     if found[0].name == "table" and "criteria" in names and "criteria" not in found[0].about:
         sides = (replace(found[0], columns=found[0].columns | {side: "criteria"}) for side in VOTES.criteria)
         raise ValueError(
             f"{file}: which response does its column criteria speak for? If for the winner, write rows with prompt, "
-            f"chosen, rejected and criteria; else type {' or '.join(each.words(path) for each in sides)}; or leave it "
-            f"unread: {found[0].words(path)}"
+            f"chosen, rejected and criteria; else add {' or '.join(each.words() for each in sides)}; or leave it "
+            f"unread: {found[0].words()}"
         )
     return found[0]
 
@@ -197,5 +194,5 @@ def _why_none(path: str, names: Sequence[str]) -> str:
     return (
         f"its columns are {shown}, which no format has; pairs have chosen and rejected, with prompt where these are no "
         "whole conversations, and votes have prompt, response_a, response_b and winner. Say which column is which: "
-        f"data=table data.path={path} 'data.columns={{prompt: ..., response_a: ..., response_b: ..., winner: ...}}'"
+        "'data.columns={prompt: ..., response_a: ..., response_b: ..., winner: ...}'"
     )

@@ -8,7 +8,7 @@ from operator import attrgetter
 from crm.chat.client import EndpointConfig
 from crm.config import MAX_SEED, Settings, setting
 from crm.data.catalogue import stem
-from crm.data.config import DATA_SOURCES, DataConfig
+from crm.data.config import DataConfig
 from crm.io.installed import check_known
 from crm.prepare.fetch import FETCHED
 
@@ -83,8 +83,7 @@ class PrepareConfig(Settings):
             check_known("fetch", self.fetch, FETCHED, "sources")
             self.out = self.out or self.data.root
         self.out = self.out or f"datasets/{stem(self.data.path or self.data.name)}"
-        votes = [name for name in DATA_SOURCES if name not in ("dataset", "mixture")]
-        self.require(self.data.name in votes, "data.name", f"one of {', '.join(votes)}")
+        self.require(self.data.name not in ("dataset", "mixture"), "data.name", "one file or set, not yet prepared")
         for name in ("data.train", "data.validation", "data.suite"):
             self.require(
                 self.data.name == "simulation" or not attrgetter(name)(self),

@@ -158,12 +158,12 @@ class PreferenceDataModule(L.LightningDataModule):
 def check_counts(config: TrainConfig, counts: Mapping[str, int]) -> None:
     """Raise ``ValueError`` where nothing is left to train on or to validate on."""
     if not counts["read"]:
-        raise ValueError(f"data={config.data.name}: a set to evaluate on; choose another to train on")
+        raise ValueError(f"{config.data.word}: a set to evaluate on; choose another to train on")
     if not counts["trained_on"]:
         gone = {name: counts[name] for name in ("ties_dropped", "without_criteria", "overlong") if counts.get(name)}
         why = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in gone.items()) or "no vote was read"
         raise ValueError(
-            f"data={config.data.name} direction={config.direction.kind}: no comparison left to train on of "
+            f"{config.data.word} direction={config.direction.kind}: no comparison left to train on of "
             f"{counts['read']} votes ({why})"
         )
     if config.noise.kind != "none" and counts.get("noise_none", 0) == counts.get("made"):
@@ -172,7 +172,7 @@ def check_counts(config: TrainConfig, counts: Mapping[str, int]) -> None:
         )
     if not (made := counts["validation_made"]):
         raise ValueError(
-            f"data={config.data.name}: no comparison to validate on; raise data.validation_fraction or data.validation"
+            f"{config.data.word}: no comparison to validate on; raise data.validation_fraction or data.validation"
         )
     if made == counts["validation_overlong"]:
         raise ValueError(

@@ -43,7 +43,7 @@ ROWS = {
     "summeval and d2t": ("data=mixture", "data.sources=[summeval,d2t]"),
     "four sets": ("data=mixture", "data.sources=[summeval,d2t,concise_verbose,dsp]"),
     MIXTURE: (
-        "data=dataset",
+        "data=file",
         "data.path='{out}/mixture'",
         "data.train=0",
         "data.validation=150",

@@ -17,7 +17,7 @@ EMPTY = ("D", "T", "C")
 
 
 def write_mixture(folder: Path, parts: dict[str, Splits]) -> None:
-    """Write what trains and validates as a prepared dataset (``data=dataset``)."""
+    """Write what trains and validates as a folder of ``prepare.py``."""
     mixed = mix(parts)
     for name, rows in {"train": mixed.train, "validation": mixed.validation, **dict.fromkeys(EMPTY, ())}.items():
         write_preferences(folder / "splits" / f"{name}.parquet", one_aspect_each(rows))

@@ -89,9 +89,9 @@ def job(row: str, given: argparse.Namespace) -> Job:
     data = tuple(word for word in given.overrides if word.startswith("data."))
     tested = data
     if row == "together":
-        tested = data = ("data=dataset", f"data.path='{joined(given.out / 'joined', data)}'")
+        tested = data = ("data=file", f"data.path='{joined(given.out / 'joined', data)}'")
     if row == "distilled":
-        data = ("data=dataset", f"data.path='{relabelled(given.out / 'relabelled', data, given.out / TEACHER)}'")
+        data = ("data=file", f"data.path='{relabelled(given.out / 'relabelled', data, given.out / TEACHER)}'")
     words = (
         *head,
         f"loss={LOSS.get(row, 'ranking')}",

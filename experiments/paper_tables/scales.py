@@ -205,7 +205,7 @@ SCALES = {
         common=("experiment=paper",),
         centre="pairwise",
         sizes={size: (f"model=qwen3_{size.lower().replace('.', '_')}",) for size in ("0.6B", "1.7B", "4B", "8B")},
-        data={"": DataSet(("data=dataset", "data.path=datasets/arena_55k"), ("D", "T", "C"), "D")},
+        data={"": DataSet(("data=file", "data.name=dataset", "data.path=datasets/arena_55k"), ("D", "T", "C"), "D")},
         seeds=(42,),
         controls=("length", "coin"),
         ours="LMArena's public votes with criteria by the language model given to prepare.py, Qwen3 as theirs. Table 5 "
@@ -213,8 +213,8 @@ SCALES = {
         ranking=("bank=alpacaeval", "precision=bf16-mixed", "batch_size=8"),
         evaluate=("precision=bf16-mixed", "batch_size=8"),
         first=(
-            "python prepare.py data=arena data.path=hf://lmarena-ai/arena-human-preference-55k "
-            "annotator.base_url=<endpoint> annotator.model=<model> out=datasets/arena_55k",
+            "python prepare.py data=hf://lmarena-ai/arena-human-preference-55k annotator.base_url=<endpoint> "
+            "annotator.model=<model> out=datasets/arena_55k",
         ),
     ),
 }

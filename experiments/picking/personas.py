@@ -53,7 +53,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def personas(root: str, votes: int, max_words: int) -> dict[str, list[Preference]]:
     """The first votes of each, as the set shuffles them."""
-    words = ("data=required", "data.name=personas8", f"data.root={root}", "data.train=0", f"data.max_words={max_words}")
+    words = ("data=file", "data.name=personas8", f"data.root={root}", "data.train=0", f"data.max_words={max_words}")
     splits = load_data(compose("train", list(words), Path()).data)
     found: dict[str, list[Preference]] = defaultdict(list)
     for vote in splits.train:

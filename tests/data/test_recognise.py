@@ -96,8 +96,9 @@ def test_files_as_strangers_have_them(case: str, tmp_path: Path, caplog: pytest.
     path = write(tmp_path / file, [row])
     with caplog.at_level(logging.INFO):
         (record,) = read(path)
+    assert recognise(str(path)).name == name
     assert of_winner(record) == ("Why?", "So.", "Because.", ("short", "kind") if "criteria" in case else ())
-    assert f"{path}: read as data={name} " in caplog.text
+    assert f"{path}: read with " in caplog.text
 
 
 def test_the_sign_of_helpsteer3_is_its_own(tmp_path: Path) -> None:
@@ -113,32 +114,33 @@ def test_what_is_read_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture)
     with caplog.at_level(logging.INFO):
         found = recognise(str(write(tmp_path / "votes.csv", [VOTE] * 2)))
     assert caplog.messages[-1] == (
-        f"{tmp_path}/votes.csv: read as data=table 'data.columns={{prompt: question, response_a: answer_a, response_b: "
+        f"{tmp_path}/votes.csv: read with 'data.columns={{prompt: question, response_a: answer_a, response_b: "
         "answer_b, winner: preferred}' (question, answer_a, answer_b, preferred)"
     )
     columns = {"prompt": "question", "response_a": "answer_a", "response_b": "answer_b", "winner": "preferred"}
     assert found.columns == columns
     odd = {"Question": "Why?", "Answer (1)": "So.", "Answer, 2": "Because.", "It's best": "1", "best": "1"}
     path = write(tmp_path / "my votes.csv", [odd])
-    config = compose("train", shlex.split(recognise(str(path)).words(str(path))), Path()).data
+    config = compose(
+        "train", ["data=file", f"data.path='{path}'", *shlex.split(recognise(str(path)).words())], Path()
+    ).data
     assert (config.path, config.columns["response_b"]) == (str(path), "Answer, 2")
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "two prompts": (
         VOTE | {"context": "x"},
-        r"can be read in 2 ways, give one: data=table data.path=\S+ 'data.columns=\{prompt: question, .*\}' \(.*\); "
-        r"data=table data.path=\S+ 'data.columns=\{prompt: context, ",
+        r"can be read in 2 ways, add one: 'data.columns=\{prompt: question, .*\}' \(.*\); 'data.columns=\{prompt: con",
     ),
     "pairs with models": (
         PLAIN | {"chosen_model": "x", "rejected_model": "y", "subset": "s"},
-        r"can be read in 2 ways, give one: data=rewardbench data.path=\S+ \(.*\); data=trl data.path=\S+ \(prompt, cho",
+        r"can be read in 2 ways, add one: data.name=rewardbench \(.*\); data.name=trl \(prompt, chosen, rejected\)$",
     ),
-    "pairs and votes": (PLAIN | VOTE, r"can be read in 2 ways, give one: data=trl .*; data=table "),
+    "pairs and votes": (PLAIN | VOTE, r"can be read in 2 ways, add one: data.name=trl .*; 'data.columns="),
     "votes with criteria": (
         VOTE | {"criteria": "short"},
-        r"which response does its column criteria speak for\? .* type data=table data.path=\S+ 'data.columns=\{.*"
-        r"criteria_a: criteria\}' or .*criteria_b: criteria\}'; or leave it unread: data=table .*preferred\}'$",
+        r"which response does its column criteria speak for\? .* add 'data.columns=\{.*"
+        r"criteria_a: criteria\}' or .*criteria_b: criteria\}'; or leave it unread: 'data.columns=.*preferred\}'$",
     ),
     "a bank": (
         {"instruction": "Why?", "output": "So.", "generator": "x"},
@@ -152,7 +154,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "nothing": (
         {"foo": "Why?", "bar": "So."},
         r"its columns are foo, bar, which no format has; pairs have chosen and rejected, .*, and votes have prompt, "
-        r"response_a, response_b and winner. Say which column is which: data=table data.path=\S+ 'data.columns=\{p",
+        r"response_a, response_b and winner. Say which column is which: 'data.columns=\{p",
     ),
 }
 
@@ -170,10 +172,10 @@ def test_files_of_a_folder_are_alike(tmp_path: Path, caplog: pytest.LogCaptureFi
     write(tmp_path / "votes" / "b.parquet", [PLAIN | {"prompt": "How?", "criteria": ["short"]}] * 2)
     with caplog.at_level(logging.INFO):
         assert recognise(str(tmp_path / "votes")).name == "trl"
-    assert caplog.messages[-1].endswith("read as data=trl (prompt, chosen, rejected, criteria)")
+    assert caplog.messages[-1].endswith("read with data.name=trl (prompt, chosen, rejected, criteria)")
     write(tmp_path / "votes" / "c.csv", [VOTE])
     with pytest.raises(
-        ValueError, match=r"c.csv would be read with data=table .*, the files before it with data=trl; "
+        ValueError, match=r"c.csv would be read with 'data.columns=.*, the files before it with data.name=trl; "
     ):
         recognise(str(tmp_path / "votes"))
 
@@ -191,7 +193,7 @@ def test_columns_given_make_a_table(tmp_path: Path) -> None:
     path = write(tmp_path / "votes.csv", [VOTE | {"preferred": "first"}])
     data = compose("train", ["data=file", f"data.path={path}", "data.winners={first: a}"], Path()).data
     assert (data.name, data.winners, data.columns["winner"]) == ("table", {"first": "a"}, "preferred")
-    with pytest.raises(ValueError, match=r"data.path=None: expected a file or folder: data=pairs.jsonl"):
+    with pytest.raises(ValueError, match=r"^data: not given; write data=pairs.jsonl"):
         compose("train", ["data=file"], Path())
 
 

@@ -216,7 +216,9 @@ def shown(message: str) -> list[str]:
 
 
 def given(word: str) -> Mapping[str, str]:
-    winners: Mapping[str, str] = compose("train", ["data=table", "data.path=x", word], Path("run")).data.winners
+    winners: Mapping[str, str] = compose(
+        "train", ["data=file", "data.name=table", "data.path=x", word], Path("run")
+    ).data.winners
     return winners
 
 

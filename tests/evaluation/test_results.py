@@ -134,7 +134,14 @@ def evaluate(run: Path, rows: list[dict[str, Any]], *words: str) -> Path:
     data = run / "bench.jsonl"
     lines = [json.dumps({"prompt": f"Question {number}?", **row}) for number, row in enumerate(rows)]
     data.write_text("\n".join(lines) + "\n")
-    given = ["data=rewardbench", f"data.path='{data}'", "progress=false", f"predictions='{run}/kept'", *words]
+    given = [
+        "data=file",
+        "data.name=rewardbench",
+        f"data.path='{data}'",
+        "progress=false",
+        f"predictions='{run}/kept'",
+        *words,
+    ]
     run_evaluation(compose("evaluate", given, run), show=False)
     return run
 
@@ -254,7 +261,7 @@ def votes(tmp_path: Path) -> Path:
 
 
 def test_every_vote_that_is_no_tie_is_evaluated(votes: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    own = [f"data.path='{votes}'", "data=records", "data.test_fraction=0.4"]
+    own = ["data=file", f"data.path='{votes}'", "data.test_fraction=0.4"]
     with pytest.raises(ValueError, match=r"no record has criteria.*criteria=none"):
         evaluate_votes(tmp_path, *own)
     with caplog.at_level(logging.INFO):
@@ -274,7 +281,7 @@ def test_results_say_what_was_shown_of_a_user(tmp_path: Path) -> None:
     row = {"question": "Which oil?", "chosen": "linseed oil", "rejected": "paint", "category": "diy"}
     row |= {"profile": [{"text": "Oak?"}], "rubric_aspects": [{"aspect": "Food safe"}]}
     path = write(tmp_path / "rows.jsonl", [{"id": index, **row, "question": f"Oil {index}?"} for index in range(3)])
-    data = ["data=personalized_rewardbench", f"data.path='{path}'"]
+    data = ["data=file", f"data.path='{path}'"]
     for words, title in (
         ("data.profile=first", "(profile: first 10 posts)"),
         ("criteria=none", "(profile: none) (criteria=none)"),
@@ -284,6 +291,6 @@ def test_results_say_what_was_shown_of_a_user(tmp_path: Path) -> None:
 
 
 def test_a_profile_that_cannot_be_is_named(tmp_path: Path) -> None:
-    data = ["data=personalized_rewardbench", "data.path=x", "data.profile=all"]
+    data = ["data.name=personalized_rewardbench", "data.path=x", "data.profile=all"]
     with pytest.raises(ValueError, match=r"^data.profile='all': expected one of none, first, bm25"):
         compose("evaluate", ["judge=length", *data], tmp_path)

@@ -65,7 +65,7 @@ def test_a_response_without_a_verdict_takes_its_group_out() -> None:
 @pytest.mark.parametrize("name", ["summeval", "topicalchat"])
 def test_on_real_ratings(tmp_path: Path, name: str) -> None:
     words = [
-        "data=required",
+        "data=file",
         f"data.name={name}",
         f"data.root='{DATA}'",
         "judge=length",

@@ -172,7 +172,7 @@ def test_every_row_of_the_published_files_is_accounted_for(name: str) -> None:
 
 
 def test_a_missing_set_says_how_to_fetch_it(tmp_path: Path) -> None:
-    data = compose("train", ["data=required", "data.name=d2t", f"data.root={tmp_path}"], tmp_path).data
+    data = compose("train", ["data=file", "data.name=d2t", f"data.root={tmp_path}"], tmp_path).data
     with pytest.raises(ValueError, match=r"data=d2t: there is no folder .*d2t_sfres_sfhot; run `crm-prepare fetch=d2t"):
         load_data(data)
 

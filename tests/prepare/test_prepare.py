@@ -110,7 +110,7 @@ def whole(votes_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     path = write_rows(folder / "votes.jsonl", rows)
     words = [f"banks=['{bank}']", f"split.drop_leaked=['{bank}']", "split.held_out_criteria=[Humor]", "seed=7"]
-    return preparing(folder)("data=records", f"data.path='{path}'", *words)
+    return preparing(folder)("data=file", f"data.path='{path}'", *words)
 
 
 def test_a_dataset_has_every_vote_once_and_no_prompt_twice(whole: Path) -> None:
@@ -189,7 +189,7 @@ def write_table(path: Path, rows: range, **more: Callable[[int], str]) -> Path:
 def test_a_second_run_writes_the_same_bytes_and_nothing_of_the_first_stays(prepare: Prepare, tmp_path: Path) -> None:
     names = ["![x](http://e)", "a, b", "c", "d", "e", "f"]
     votes = write_table(tmp_path / "votes.csv", range(60), topic=lambda n: names[n % 6])
-    words = ("data=table", f"data.path='{votes}'", f"split.held_out_topics={json.dumps(names[:1])}")
+    words = ("data=file", f"data.path='{votes}'", f"split.held_out_topics={json.dumps(names[:1])}")
     folder = prepare(*words)
     first = {path: path.read_bytes() for path in folder.rglob("*.parquet")}
     assert len(first) == 5
@@ -207,7 +207,7 @@ def test_a_set_for_evaluation_is_one_suite(prepare: Prepare, tmp_path: Path) -> 
     other = [turns[0], {"role": "assistant", "content": "Violets"}]
     row = {"prompt": "Write a poem", "model_a": turns, "model_b": other, "criteria": ["short"], "preference": "model_a"}
     path = write_rows(tmp_path / "eval.jsonl", [{"idx": n, **row} for n in range(3)])
-    folder = prepare("data=eval_rows", f"data.path='{path}'", "license=MIT")
+    folder = prepare("data=file", f"data.path='{path}'", "license=MIT")
     assert "MIT, as stated by whoever prepared this dataset." in (folder / "README.md").read_text()
     assert {part: len(rows_of(folder, part)) for part in PARTS} == {"train": 0, "validation": 0, "D": 3, "T": 0, "C": 0}
 
@@ -234,7 +234,7 @@ def test_a_model_filters_writes_criteria_and_is_asked_again_only_for_what_failed
     objective = sum("setting" in query for query in queries)
     broken = [query for query in queries if "setting" not in query][:7]
     endpoint = make_endpoint(lambda text: None if any(json.dumps(q)[1:-1] in text for q in broken) else judged(text))
-    words = ["data=records", f"data.path='{path}'", "split.unseen_topics=0", "annotator.concurrency=2"]
+    words = ["data=file", f"data.path='{path}'", "split.unseen_topics=0", "annotator.concurrency=2"]
     with caplog.at_level(logging.INFO):
         prepare(*words, *endpoint.settings, "dry_run=true")
     assert "dry run: filter: 60 calls (0 more are cached)" in caplog.text
@@ -255,7 +255,7 @@ def test_an_endpoint_that_is_down_ends_the_run(
 ) -> None:
     votes = write_table(tmp_path / "votes.csv", range(12))
     endpoint = make_endpoint(lambda text: None)
-    words = ["data=table", f"data.path='{votes}'", *endpoint.settings]
+    words = ["data=file", f"data.path='{votes}'", *endpoint.settings]
     with pytest.raises(ValueError, match=r"annotator: the endpoint does not answer \(status 500.*; check that it runs"):
         prepare(*words)
     assert not (tmp_path / "data" / "README.md").exists()
@@ -280,7 +280,7 @@ def test_mistakes(prepare: Prepare, tmp_path: Path, words: str, sentence: str) -
     (tmp_path / "public" / "bank_alpacaeval").mkdir(parents=True)
     words = words.format(votes=votes)
     with pytest.raises(ValueError, match=sentence):
-        prepare("data=table", f"data.path='{votes}'", words, root="public")
+        prepare("data=file", f"data.path='{votes}'", words, root="public")
 
 
 def test_rows_that_cannot_be_read_are_listed(
@@ -288,7 +288,7 @@ def test_rows_that_cannot_be_read_are_listed(
 ) -> None:
     for name, rows in (("one", range(40)), ("two", range(40, 80))):
         write_table(tmp_path / "votes" / f"{name}.csv", rows, id=lambda n: str(n % 40 if n != 77 else n))
-    words = ("data=table", f"data.path='{tmp_path / 'votes'}'", "data.test_fraction=0", "split.unseen_topics=0")
+    words = ("data=file", f"data.path='{tmp_path / 'votes'}'", "data.test_fraction=0", "split.unseen_topics=0")
     with pytest.raises(ValueError, match="data:0: id: '0' is also in another file; leave the copy out, or"):
         prepare(*words)
     folder = prepare(*words, "data.strict=false", "split.unseen_criteria=0")
@@ -298,4 +298,4 @@ def test_rows_that_cannot_be_read_are_listed(
     assert "suites: all are empty" in caplog.text
     (tmp_path / "empty.jsonl").write_text("")
     with pytest.raises(ValueError, match="no preference could be made of 0 rows"):
-        prepare("data=records", f"data.path='{tmp_path / 'empty.jsonl'}'")
+        prepare("data=file", "data.name=records", f"data.path='{tmp_path / 'empty.jsonl'}'")

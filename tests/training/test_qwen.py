@@ -48,7 +48,7 @@ def chats() -> list[Comparison]:
 
 
 def write_pairs(path: Path) -> None:
-    """The same as a file of ``data=trl``."""
+    """The same as a file of pairs."""
     rows = [
         {
             "prompt": [{"role": turn.role, "content": turn.content} for turn in row.prompt],
@@ -77,7 +77,7 @@ def test_a_twin_of_two_layers_is_trained_resumed_exported_and_loaded_by_transfor
     write_pairs(pairs)
     settings = [
         *words(start),
-        "data=trl",
+        "data=file",
         f"data.path={pairs}",
         "data.validation_fraction=0.3",
         "schedule.save_every=1",

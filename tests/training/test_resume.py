@@ -252,7 +252,7 @@ def test_resuming_nothing_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_run_goes_on_with_its_own_settings(tmp_path: Path) -> None:
-    words = ["head=late", "data=table", "data.path=v.csv", 'data.columns=["prompt=Frage, bitte"]', "seed=7"]
+    words = ["head=late", "data=file", "data.path=v.csv", 'data.columns=["prompt=Frage, bitte"]', "seed=7"]
     config = compose("train", [*words, "logger=wandb"], tmp_path)
     config.logger.name = 'it is ${x} and "so", isn\'t it'
     (tmp_path / "config.yaml").write_text(OmegaConf.to_yaml(OmegaConf.structured(config)))

@@ -166,7 +166,7 @@ def test_a_validation_of_ties_only_has_no_accuracy_and_the_run_ends_whole(tmp_pa
     votes = tmp_path / "ties.jsonl"
     rest = {"winner": "tie", "criteria_a": ["Be brief"], "criteria_b": ["Go on"]}
     votes.write_text("".join(json.dumps({**row, **rest}) + "\n" for row in texts), encoding="utf-8")
-    words = ("loss=ranking", "loss.ties=soft", "data=table", f"data.path={votes}", "data.validation_fraction=0.3")
+    words = ("loss=ranking", "loss.ties=soft", "data=file", f"data.path={votes}", "data.validation_fraction=0.3")
     own = [word for word in TINY if not word.startswith("data.")]
     outcome = run_training(compose("train", [*own, *words], tmp_path / "run"))
     assert outcome.validation_accuracy is None
