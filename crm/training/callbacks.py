@@ -24,6 +24,7 @@ from crm.training.config import TrainConfig
 from crm.training.resume import BEST, LAST
 
 log = logging.getLogger(__name__)
+SLOW_FOR_ADAPTERS = 2e-5
 LARGE = 500_000_000
 """Weights from which on a CPU is no place to train."""
 NOISE = ("💡 Tip", "GPU available", "TPU available", "HPU available", "`weights_only` was not")
@@ -247,7 +248,7 @@ def show_counts(splits: Mapping[str, int], epoch: Mapping[str, int]) -> None:
 
 
 def show_run(config: TrainConfig, model: nn.Module, rows: int, steps: int) -> None:
-    """One line on what is trained, on what, where, and into which folder; a warning for a large model on a CPU."""
+    """One line on what is trained, on what, where, and into which folder; warnings for what will take days."""
     trainer, data = config.trainer, config.data
     weights = sum(p.numel() for p in model.parameters())
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
@@ -265,6 +266,11 @@ def show_run(config: TrainConfig, model: nn.Module, rows: int, steps: int) -> No
         log.warning(
             f"train: {config.model.name} trains on a CPU, which takes days: torch {torch.__version__} sees no GPU; "
             "use a CUDA build of torch (make TORCH=cuda install) or another machine"
+        )
+    if config.model.lora_rank and config.optimizer.lr <= SLOW_FOR_ADAPTERS:
+        log.warning(
+            f"optimizer.lr={config.optimizer.lr:g} is for all weights; adapters (model.lora_rank) learn slowly at it, "
+            "try optimizer.lr=1e-4"
         )
 
 

@@ -231,14 +231,19 @@ def train_late(folder: Path, *overrides: str) -> TrainingOutcome:
 
 
 @pytest.mark.slow
-def test_a_late_head_has_its_sizes_and_goes_on_with_adapters_from_the_lowest_layer(tmp_path: Path) -> None:
+def test_a_late_head_has_its_sizes_and_goes_on_with_adapters_from_the_lowest_layer(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     pytest.importorskip("peft")
     first = train_late(tmp_path / "first", "loss.off_criteria_penalty=0.1").checkpoint
     model, _, manifest = load_checkpoint(first)
     assert (model.score.kept, model.score.width) == (3, 4)
     assert manifest["config"]["head"] == {"name": "late", "kept": 3, "width": 4}
     start = f"model.path={first}"
-    further = train_late(tmp_path / "run", start, "model.lora_rank=2", "model.use_layers=1", "schedule.max_steps=1")
+    caplog.clear()
+    adapters = ("model.lora_rank=2", "model.use_layers=1", "schedule.max_steps=1", "optimizer.lr=1e-5")
+    further = train_late(tmp_path / "run", start, *adapters)
+    assert "optimizer.lr=1e-05 is for all weights" in caplog.text
     model, _, _ = load_checkpoint(further.checkpoint)
     assert len(model.backbone.layers) == model.backbone.config.num_hidden_layers == 1
     with pytest.raises(ValueError, match=r"head.kept=5: the head to go on from has 3"):
