@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import shlex
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import lightning.pytorch  # noqa: F401 - a line that is taken by mistake then fails instead of training
 import pytest
@@ -11,6 +15,10 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from crm.cli.commands import script
 from crm.cli.mistakes import quoted
+from crm.criteria.topics import embed
+from crm.data.public.plain import by_bm25
+from crm.model.backbone import add_lora
+from crm.training.tracking import check_tracker
 from tests.conftest import Command
 
 WRONG = r"""
@@ -26,6 +34,7 @@ train votes/pairs.jsonl                             | write data=votes/pairs.jso
 evaluate conf                                       | write checkpoint=conf
 train --nope                                        | --nope: no such option; settings are written name=value
 train -m hydra/launcher=slurm seed=1,2              | hydra/launcher=slurm: no srun here
+train -m hydra/launcher=joblb seed=1,2              | its plugin is missing: pip install 'crm-leaderboard[sweeps]'
 train -m optimizer.lr=interval(0,1)                 | interval(...): searching is Optuna's, hydra/sweeper=optuna
 train -m seed=1,                                    | quote the value, and the whole for the shell: 'seed="1,"'
 train -m hydra.sweep.dir=/proc/x seed=1,2           | /proc/x: No such file or directory; name another place
@@ -67,15 +76,30 @@ def test_a_wrong_command_ends_with_one_sentence(line: str, message: str, command
     assert message in error and "Traceback" not in error
 
 
-@pytest.mark.parametrize("package", ["app", "serve"])
-def test_without_its_packages_a_server_says_what_to_install(
-    package: str, monkeypatch: pytest.MonkeyPatch, command: Command
+MISSING: list[tuple[str, str, Callable[[], Any]]] = [
+    ("tensorboard", "tensorboard", lambda: check_tracker(["csv", "tensorboard"])),
+    ("bm25s", "profiles", lambda: by_bm25("oak", ["Which oak?"])),
+    ("sentence_transformers", "embeddings", lambda: embed(["oak"], model="x")),
+    ("peft", "lora", lambda: add_lora(Mock(), 2, 2, 0.0)),
+]
+
+
+@pytest.mark.parametrize(("package", "extra", "use"), MISSING, ids=[package for package, *_ in MISSING])
+def test_a_missing_package_is_named_with_what_to_install(
+    package: str, extra: str, use: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crm.cli.commands.find_spec", lambda name: None)
-    _, _, error = command(package, "judge=length", "checkpoint=x")
-    assert (
-        error == f"crm-{package}: {package}: its packages are not installed; pip install 'crm-leaderboard[{package}]'\n"
-    )
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ValueError, match=rf"{package}.*pip install 'crm-leaderboard\[{extra}\]'"):
+        use()
+
+
+@pytest.mark.parametrize("name", ["app", "serve"])
+def test_without_its_packages_a_server_says_what_to_install(
+    name: str, monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    _, _, error = command(name, "judge=length", "checkpoint=x")
+    assert error == f"crm-{name}: {name}: its packages are not installed; pip install 'crm-leaderboard[{name}]'\n"
 
 
 VALUES = ("größe", "a b", "it's", 'say "hi"', "back\\slash", 'both\\" and more', "ends\\", "a,b=c#d[e](f){g}", "~", "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import random
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -81,12 +80,6 @@ def test_mistakes(texts: list[str], settings: dict[str, Any], why: str) -> None:
         pytest.skip("sentence-transformers is not installed")
     with pytest.raises(ValueError, match=why):
         find_topics(texts, **settings)
-
-
-def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(ValueError, match=r"cannot be imported .*crm-leaderboard\[embeddings\]"):
-        embed(SENTENCES, model="x")
 
 
 @pytest.mark.slow

@@ -15,11 +15,9 @@ import pytest
 import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException
 from omegaconf import OmegaConf, open_dict
 from scipy import stats
 
-from crm.cli.mistakes import explain
 from crm.config import checked, config_dir, register
 from crm.config import compose as compose_checked
 from crm.model.export import load_checkpoint
@@ -150,13 +148,6 @@ def test_a_job_that_is_killed_names_the_signal(tmp_path: Path) -> None:
     kill = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
     with pytest.raises(ValueError, match=r"job 4 was killed by SIGKILL \(out of memory\?\)"):
         run_in_own_process([sys.executable, "-c", kill])
-
-
-def test_a_missing_plugin_is_named_with_what_to_install() -> None:
-    register()
-    with pytest.raises(HydraException) as raised, initialize_config_dir(str(config_dir()), version_base="1.3"):
-        compose("train", overrides=["hydra/launcher=joblb"])
-    assert "pip install 'crm-leaderboard[sweeps]'" in explain(raised.value, "train")
 
 
 def test_the_settings_that_wandbs_agent_sends_are_ours(tmp_path: Path) -> None:

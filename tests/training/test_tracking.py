@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import socket
 import time
 from pathlib import Path
@@ -16,7 +17,7 @@ from lightning.pytorch.loggers import WandbLogger
 
 from crm.config import compose
 from crm.training.config import LoggerConfig
-from crm.training.tracking import build_loggers, rows_before, wandb_mode
+from crm.training.tracking import build_loggers, finished, rows_before, track, wandb_mode
 from crm.training.train import run_training
 from tests.conftest import TINY_MODEL
 
@@ -44,6 +45,21 @@ def test_a_resumed_run_goes_on_in_wandb_and_a_new_one_in_its_folder_does_not(
         build_loggers(settings, tmp_path, "name", "group", {}, rows)
     first, resumed, new = (call.kwargs["id"] for call in made.call_args_list)
     assert first == resumed != new
+
+
+def test_a_run_that_fails_is_a_failed_one_in_wandb_and_only_finite_numbers_are_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logger, finish = Mock(spec=WandbLogger), Mock()
+    monkeypatch.setattr("crm.training.tracking.build_loggers", lambda *_: [Mock(), logger])
+    monkeypatch.setattr("wandb.finish", finish)
+    numbers = {"D+/accuracy": 0.5, "D-/accuracy": math.nan, "D-/margin": math.inf}
+    track(LoggerConfig(kinds=["wandb"]), tmp_path, name="n", group="g", config={}, numbers=numbers)
+    logger.log_metrics.assert_called_once_with({"D+/accuracy": 0.5}, 0)
+    with pytest.raises(RuntimeError), finished([logger]):
+        raise RuntimeError
+    assert [call.args for call in logger.finalize.call_args_list] == [("success",), ("failed",)]
+    assert [call.kwargs for call in finish.call_args_list] == [{"exit_code": 0}, {"exit_code": 1}]
 
 
 @pytest.fixture
