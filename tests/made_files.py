@@ -6,19 +6,25 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from pyarrow import parquet as pq
 
 from crm.data.catalogue import source_named
+from crm.data.public.pairs import flips
 from crm.io.intake import Intake
+from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.outcomes import Outcomes
-from crm.schema import LABELS, Preference
+from crm.schema import LABELS, Message, Preference
 
+DATA_ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[2] / "shared" / "data"))
+"""Where the files of public sets are, as their owners publish them; tests of them are skipped where they are not."""
 Files = dict[str, list[Any]]
 """Rows by path inside the set's folder."""
 
@@ -70,14 +76,44 @@ def write_banks(folder: Path, *, justeval: tuple[str, str], alpacaeval: dict[str
 def read_records(name: str, folder: Path, counts: dict[str, int] | None = None) -> list[Preference]:
     """Records of the set ``name`` below ``folder``; what the reader counts must be exactly ``counts``."""
     reading = Intake(strict=True)
-    rows = list(source_named(name).read(folder, reading))
+    rows = _checked(name, source_named(name).read(folder, reading))
     assert +reading.counts == (counts or {})
-    assert len({row.id for row in rows}) == len(rows)
-    assert {row.source for row in rows} <= {f"{name}/{label}" for label in LABELS}
     for row in rows:
         criteria, topics = (row.criteria_a, row.criteria_b), (row.criteria_topics_a, row.criteria_topics_b)
         assert [len(side) for side in criteria] == [len(side) for side in topics], "criteria stand by their topics"
     return rows
+
+
+def read_published(name: str) -> tuple[list[Preference], tuple[int, ...]]:
+    """Records of the published set ``name``; how many rows and records, dropped, flips, ties and with criteria."""
+    source, reading = source_named(name), Intake(strict=True)
+    folder = DATA_ROOT / str(source.folder)
+    if not folder.is_dir():
+        pytest.skip(f"no {source.folder} under {DATA_ROOT}; set CRM_DATA_ROOT")
+    rows = _checked(name, source.read(folder, reading))
+    dropped = sum(count for key, count in reading.counts.items() if key.startswith("dropped"))
+    ties = sum(row.winner == "tie" for row in rows)
+    with_criteria = sum(bool(row.criteria_a or row.criteria_b) for row in rows)
+    return rows, (reading.read, len(rows), dropped, sum(map(flips, rows)), ties, with_criteria)
+
+
+def _checked(name: str, found: Iterable[Preference]) -> list[Preference]:
+    rows = list(found)
+    assert len({row.id for row in rows}) == len(rows)
+    assert {row.source for row in rows} <= {f"{name}/{label}" for label in LABELS}
+    return rows
+
+
+def bank_of(
+    texts: Mapping[str, str | Callable[[int], str]], topics: Sequence[str], baseline: str = "base", name: str = "made"
+) -> Bank:
+    """Queries q00, q01, ... of these topics; ``texts`` are what each model answers, to all or to a query's number."""
+    queries = tuple(BankQuery(f"q{n:02}", (Message("user", f"question {n}"),), topic) for n, topic in enumerate(topics))
+    answers = {
+        model: {query.id: text if isinstance(text, str) else text(n) for n, query in enumerate(queries)}
+        for model, text in texts.items()
+    }
+    return Bank(name, baseline, queries, answers)
 
 
 def chat(*texts: Any) -> list[dict[str, Any]]:

@@ -55,14 +55,14 @@ def chat_endpoint(answer: Callable[[dict[str, Any], dict[str, str]], Answer]) ->
 
 
 @contextmanager
-def repeating_endpoint(refused_once: str) -> Iterator[tuple[str, Counter[str]]]:
+def repeating_endpoint(refused_once: str, reply: str = "re: {}") -> Iterator[tuple[str, Counter[str]]]:
     """Its address, and how often it was asked what. Texts with ``refused_once`` are refused the first time."""
     asked: Counter[str] = Counter()
 
     def answer(body: dict[str, Any], _headers: dict[str, str]) -> Answer:
         text = body["messages"][-1]["content"]
         asked[text] += 1
-        return (400, "{}") if refused_once in text and asked[text] == 1 else completion(f"re: {text}")
+        return (400, "{}") if refused_once in text and asked[text] == 1 else completion(reply.replace("{}", text))
 
     with chat_endpoint(answer) as address:
         yield address, asked

@@ -16,7 +16,7 @@ from crm.chat.cache import ReplyCache
 from crm.chat.client import BREAKER, ChatClient, EndpointConfig
 from crm.chat.replies import read_object, split_thoughts
 from crm.schema import Message
-from tests.chat.endpoint import Answer, chat_endpoint, completion
+from tests.chat.endpoint import Answer, chat_endpoint, completion, repeating_endpoint
 
 
 class Wanted(BaseModel):
@@ -74,14 +74,7 @@ def test_every_answer_is_a_value_or_a_failure_of_its_kind() -> None:
 
 
 def test_answers_are_paid_for_once_and_failures_asked_again(tmp_path: Path) -> None:
-    asked: Counter[str] = Counter()
-
-    def answer(body: dict[str, Any], _: dict[str, str]) -> Answer:
-        text = body["messages"][0]["content"]
-        asked[text] += 1
-        return (400, "{}") if text == "bad" and asked[text] == 1 else completion(GOOD)
-
-    with chat_endpoint(answer) as url:
+    with repeating_endpoint("bad", reply=GOOD) as (url, asked):
         requests = [question("good"), question("bad")]
         first = client(url, ReplyCache(tmp_path / "replies")).ask_for(Wanted, requests)
         assert [outcome.failure for outcome in first] == [None, "rejected"]
@@ -127,8 +120,9 @@ def test_the_key_is_sent_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> Non
     ):
         client(url).ask([question(str(number)) for number in range(20)], READ, "1")
     assert "secret-7" not in str(error.value)
-    with pytest.raises(ValueError, match="key_variable: no environment variable"):
-        client("http://localhost/v1", key_variable="NOT_THERE")
+    with pytest.raises(ValueError, match="key_variable: no environment variable") as error:
+        client("http://localhost/v1", key_variable="secret-7")
+    assert "secret-7" not in str(error.value)
 
 
 @pytest.mark.parametrize(

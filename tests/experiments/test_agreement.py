@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from pathlib import Path
 
 import pandas as pd
@@ -14,8 +13,8 @@ from crm.data.public.pairs import Rated
 from crm.schema import Comparison, Message, Prediction
 from experiments.one_model.agreement import MEAN, agreement, rating_comparisons, run_agreement
 from experiments.sources.sets import RatedInPlace
+from tests.made_files import DATA_ROOT
 
-DATA = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[3] / "shared" / "data"))
 WORDINGS = {"clear": ("Be clear", "Say it plainly"), "fun": ("Be fun",)}
 
 
@@ -61,17 +60,11 @@ def test_a_response_without_a_verdict_takes_its_group_out() -> None:
     assert found.loc["clear", "groups"] == 1
 
 
-@pytest.mark.skipif(not (DATA / "topicalchat").is_dir(), reason=f"no public data under {DATA}")
+@pytest.mark.skipif(not (DATA_ROOT / "topicalchat").is_dir(), reason=f"no public data under {DATA_ROOT}")
 @pytest.mark.parametrize("name", ["summeval", "topicalchat"])
 def test_on_real_ratings(tmp_path: Path, name: str) -> None:
-    words = [
-        "data=file",
-        f"data.name={name}",
-        f"data.root='{DATA}'",
-        "judge=length",
-        f"predictions='{tmp_path}'",
-        "progress=false",
-    ]
+    words = ["data=file", f"data.name={name}", f"data.root='{DATA_ROOT}'", "judge=length", "progress=false"]
+    words.append(f"predictions='{tmp_path}'")
     run_agreement(compose("evaluate", words, tmp_path / "out"))
     found = pd.read_csv(tmp_path / "out" / "agreement.csv", skiprows=1).set_index("aspect")
     assert found.loc[MEAN, "groups"] >= 25 and -1 < found.loc[MEAN, "low"] < found.loc[MEAN, "rho"] < 1

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from crm import cli
 from crm.config import compose
 from crm.evaluation.run import run_evaluation
-from crm.leaderboard.bank.bank import Bank, BankQuery
-from crm.schema import Message, Result
+from crm.schema import Result
 from tests.chat.endpoint import Answer, chat_endpoint, completion
+from tests.conftest import Command
+from tests.made_files import bank_of
 
 KEY = "sk-very-secret-456"
 SMALL = ("data.train=8", "data.validation=4", "data.suite=8", "suite=[D+,D-]", "progress=false")
@@ -131,14 +131,12 @@ def test_a_judge_without_any_verdict_has_no_table(chat: Chat, tmp_path: Path) ->
 
 
 def test_a_leaderboard_of_a_judge_that_is_down_now_and_then_ends_with_exit_code_2(
-    chat: Chat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    chat: Chat, tmp_path: Path, command: Command
 ) -> None:
     """It ranks on what was answered for all, says what is missing everywhere, and the same command completes it."""
-    texts = {"base": "two words", "ok": "three words here", "good": "many more words than the others have"}
-    queries = tuple(BankQuery(f"q{n}", (Message("user", f"Question {n}?"),), "t") for n in range(10))
-    answers = {who: {query.id: text for query in queries} for who, text in texts.items()}
-    answers["good"] |= {f"q{n}": f"{texts['good']} FLAKY" for n in range(4)}
-    Bank("flaky", "base", queries, answers).save(tmp_path / "bank")
+    good = "many more words than the others have"
+    texts = {"base": "two words", "ok": "three words here", "good": lambda n: f"{good} FLAKY" if n < 4 else good}
+    bank_of(texts, "t" * 10).save(tmp_path / "bank")
 
     def answer(material: dict[str, Any]) -> Answer:
         down = "FLAKY" in json.dumps(material)
@@ -148,17 +146,8 @@ def test_a_leaderboard_of_a_judge_that_is_down_now_and_then_ends_with_exit_code_
     words = ["judge=llm", *at(chat), "bank=folder", f"bank.path='{tmp_path / 'bank'}'", "progress=false"]
     words += [f"predictions='{tmp_path / 'kept'}'", f"hydra.run.dir='{tmp_path / 'run'}'", "criteria=[x]"]
     missing = "4 comparisons got no answer and are not known (good 4)"
-
-    def run() -> int:
-        monkeypatch.setattr("sys.argv", ["leaderboard.py", *words])
-        try:
-            cli.leaderboard()
-        except SystemExit as ended:
-            return int(str(ended.code))
-        return 0
-
-    shown = capsys.readouterr().err if run() == 2 else ""
-    assert missing in shown and shown.endswith("; the same command asks for what is missing\n")
+    code, _, shown = command("leaderboard", *words)
+    assert code == 2 and missing in shown and shown.endswith("; the same command asks for what is missing\n")
     for name in ("leaderboard", "bradley_terry"):
         head, *_ = (tmp_path / "run" / f"{name}.md").read_text().splitlines()
         assert missing in head and "n = 6" in head
@@ -167,5 +156,5 @@ def test_a_leaderboard_of_a_judge_that_is_down_now_and_then_ends_with_exit_code_
     assert json.loads((tmp_path / "run" / "criteria.json").read_text())["unanswered"] == {"good": 4}
     chat.answer = says_longer
     asked = chat.count
-    assert run() == 0 and chat.count == asked + 8
+    assert command("leaderboard", *words)[0] == 0 and chat.count == asked + 8
     assert "got no answer" not in (tmp_path / "run" / "leaderboard.md").read_text()

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from crm.criteria.counting import MEASURES
-from crm.leaderboard.bank.bank import Bank, BankQuery
+from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.matrix import COUNTED, Column, CriteriaMatrix
-from crm.schema import Message
+from tests.made_files import bank_of
 
 TEXTS = {
     "brief": ("Yes.", "No."),
@@ -20,10 +20,7 @@ TEXTS = {
 
 
 def bank(*models: str) -> Bank:
-    queries = tuple(BankQuery(f"q{n}", (Message("user", f"question {n}"),), "all") for n in range(2))
-    return Bank(
-        "small", models[0], queries, {name: dict(zip(("q0", "q1"), TEXTS[name], strict=True)) for name in models}
-    )
+    return bank_of({name: TEXTS[name].__getitem__ for name in models}, ["all"] * 2, baseline=models[0])
 
 
 def test_a_column_is_counted_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

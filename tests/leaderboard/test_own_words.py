@@ -13,29 +13,24 @@ from crm import load_judge
 from crm.config import compose
 from crm.judges.reader import KNOWN, bundled_reader
 from crm.judges.traits_judge import TraitsJudge
-from crm.leaderboard.bank.bank import Bank, BankQuery
+from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.matrix import Column, CriteriaMatrix
 from crm.leaderboard.own_words import OwnWords
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.run import run_leaderboard
 from crm.leaderboard.scoring import score_bank
 from crm.schema import Message
+from tests.made_files import bank_of
 
 
 def made_bank() -> Bank:
     """Three models on 24 queries: a short one, one that lists, a long one."""
-    queries = tuple(BankQuery(f"q{n:02}", (Message("user", f"question {n}"),), "all") for n in range(24))
     texts = {
         "short": lambda n: f"It is answer number {n}, as far as anybody here can tell you today.",
         "lister": lambda n: "\n".join(f"- point {k} of question {n}, in a few plain words" for k in range(4 + n % 3)),
         "long": lambda n: f"The answer to question {n} takes a while to explain in full. " * (6 + n % 4),
     }
-    return Bank(
-        "made",
-        "lister",
-        queries,
-        {name: {q.id: text(n) for n, q in enumerate(queries)} for name, text in texts.items()},
-    )
+    return bank_of(texts, ["all"] * 24, baseline="lister")
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections import Counter
 from pathlib import Path
 
@@ -12,21 +11,12 @@ import pytest
 from crm.config import compose
 from crm.data.public.banks import FOLDERS, UNTAGGED, read_published
 from crm.data.simulation.lexicon import AUTHORS, BASELINE, TOPICS
-from crm.leaderboard.bank.bank import Bank, BankQuery
-from crm.leaderboard.bank.opening import (
-    BASELINES,
-    SimulatedBank,
-    read_public_bank,
-    simulate_bank,
-    smaller_bank,
-)
+from crm.leaderboard.bank.opening import BASELINES, SimulatedBank, read_public_bank, simulate_bank, smaller_bank
 from crm.leaderboard.config import BankConfig
 from crm.leaderboard.run import open_bank
-from crm.schema import Message, prompt_key, query_of
+from crm.schema import prompt_key, query_of
 from experiments.truth import true_win_rates
-from tests.made_files import write_banks, write_files
-
-ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[3] / "shared" / "data"))
+from tests.made_files import DATA_ROOT, bank_of, write_banks, write_files
 
 
 @pytest.fixture
@@ -59,15 +49,8 @@ def test_alpacaeval_has_what_all_models_answered(root: Path, caplog: pytest.LogC
     assert "2 queries, left out: {'not_answered_by_all': 2, 'equal_queries': 0}" in caplog.text
 
 
-def bank_of(topics: str) -> Bank:
-    queries = tuple(
-        BankQuery(f"q{n:02d}", (Message("user", f"question {n}"),), topic) for n, topic in enumerate(topics)
-    )
-    return Bank("b", "x", queries, {who: {q.id: "one two three four" for q in queries} for who in ("x", "y")})
-
-
 def test_a_smaller_bank_takes_topics_in_turns_and_keeps_the_order(root: Path) -> None:
-    bank = bank_of("aaaaaaaaaabbbc")
+    bank = bank_of(dict.fromkeys("xy", "one two three four"), "aaaaaaaaaabbbc", baseline="x")
     drawn = smaller_bank(bank, BankConfig(queries=7, seed=3))
     assert Counter(query.topic for query in drawn.queries) == {"a": 3, "b": 3, "c": 1}
     assert [query.id for query in drawn.queries] == sorted(query.id for query in drawn.queries)
@@ -93,9 +76,9 @@ def test_the_settings_of_leaderboard_choose_and_shrink_a_bank(root: Path) -> Non
 )
 def test_the_published_files(name: str, queries: int, authors: int, tagged: int) -> None:
     """The sizes that the sets' authors give; 19 of just-eval's 800 rows repeat a query."""
-    if not (ROOT / FOLDERS[name]).is_dir():
-        pytest.skip(f"no {FOLDERS[name]} under {ROOT}; set CRM_DATA_ROOT")
-    bank = read_public_bank(name, str(ROOT))
+    if not (DATA_ROOT / FOLDERS[name]).is_dir():
+        pytest.skip(f"no {FOLDERS[name]} under {DATA_ROOT}; set CRM_DATA_ROOT")
+    bank = read_public_bank(name, str(DATA_ROOT))
     assert (len(bank.queries), len(bank.authors)) == (queries, authors)
     assert sum(query.topic != UNTAGGED for query in bank.queries) == tagged
     assert bank.baseline == BASELINES[name]

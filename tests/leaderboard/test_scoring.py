@@ -19,6 +19,7 @@ from crm.leaderboard.scoring import bank_comparisons, score_bank, to_outcomes
 from crm.leaderboard.validity import EMPTY, REPEATING, STUFFED, TRUNCATED, flaws
 from crm.model.batching.batches import collate
 from crm.schema import Comparison, Message, Prediction
+from tests.made_files import bank_of
 
 CRITERIA = ("Likes it short", "東京")
 
@@ -108,16 +109,10 @@ def test_what_is_a_flaw(text: str, found: tuple[str, ...]) -> None:
     assert flaws(text, ["prefer short answers without lists.", "short answers"]) == found
 
 
-def teas() -> Bank:
-    queries = tuple(BankQuery(f"q{i}", (Message("user", f"Question {i}?"),), "tea") for i in range(12))
-    texts = {"brief": "Yes.", "wordy": "That depends on many things, all named here.", "base": "Well, yes and no."}
-    responses = {name: {query.id: text for query in queries} for name, text in texts.items()}
-    responses["wordy"]["q3"] = " "
-    return Bank(name="teas", queries=queries, responses=responses, baseline="base")
-
-
 def test_the_table_counts_them_and_the_setting_leaves_their_queries_out(tmp_path: Path) -> None:
-    teas().save(tmp_path / "bank")
+    long = "That depends on many things, all named here."
+    texts = {"brief": "Yes.", "wordy": lambda n: " " if n == 3 else long, "base": "Well, yes and no."}
+    bank_of(texts, ["tea"] * 12).save(tmp_path / "bank")
     config = compose(
         "leaderboard",
         ["judge=length", "bank=folder", f"bank.path={tmp_path / 'bank'}", f"predictions={tmp_path}", "progress=false"],
@@ -128,5 +123,5 @@ def test_the_table_counts_them_and_the_setting_leaves_their_queries_out(tmp_path
     assert table["flawed"].to_dict() == {"wordy": 1, "brief": 0, "base": 0}
     assert len(board.outcomes.queries) == 12
     clean = run_leaderboard(replace(config, drop_flawed=True), show=False)
-    assert set(board.outcomes.queries) - set(clean.outcomes.queries) == {"q3"}
+    assert set(board.outcomes.queries) - set(clean.outcomes.queries) == {"q03"}
     assert clean.win_rates()["wordy"] >= board.win_rates()["wordy"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from crm.criteria.pool import Criterion
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.page.profile import Profile
 from crm.schema import Message
+from tests.made_files import bank_of
 from tests.page.conftest import add, complete, names, opened, serve_ranker
 from tests.page.counting import counting_ranker
 
@@ -157,14 +157,14 @@ def test_rankings_that_are_not_shown(browser: Any, address: str) -> None:
 
 
 def test_topics_that_are_too_small_are_offered_together(browser: Any, tmp_path: Path) -> None:
-    rows = tuple(BankQuery(f"q{n:02}", (Message("user", f"question {n}"),), "any") for n in range(44))
     texts = {"base": "one two", "brief": "one", "wordy": "one two three four"}
     for sizes, offered in (((22, 12, 10), ["large (22)", "small and tiny (22)"]), ((30, 8, 6), ["large (30)"])):
         topics = [name for name, size in zip(("large", "small", "tiny"), sizes, strict=True) for _ in range(size)]
-        queries = tuple(replace(row, topic=topic) for row, topic in zip(rows, topics, strict=True))
-        bank = Bank("topics", "base", queries, {name: {q.id: text for q in queries} for name, text in texts.items()})
         folder = tmp_path / str(sizes[0])
-        with serve_ranker(counting_ranker(bank, folder), folder) as address, opened(browser, address) as page:
+        with (
+            serve_ranker(counting_ranker(bank_of(texts, topics), folder), folder) as address,
+            opened(browser, address) as page,
+        ):
             add(page, "short answers")
             page.get_by_text("Questions and models").click()
             box = page.get_by_role("group", name="Only questions on")
@@ -175,10 +175,9 @@ def test_topics_that_are_too_small_are_offered_together(browser: Any, tmp_path: 
 
 
 def test_flawed_responses_are_shown_and_left_out(browser: Any, tmp_path: Path) -> None:
-    queries = tuple(BankQuery(f"q{n:02}", (Message("user", f"question {n}"),), "all") for n in range(30))
-    texts = {name: {q.id: f"{name} answers." * size for q in queries} for name, size in (("a", 1), ("b", 2), ("c", 3))}
-    texts["c"] |= {"q00": "", "q01": "```\ncut", "q02": "```\ncut"}
-    ranker = counting_ranker(Bank("flaws", "b", queries, texts), tmp_path)
+    flawed = ("", "```\ncut", "```\ncut")
+    texts = {"a": "a answers.", "b": "b answers." * 2, "c": lambda n: flawed[n] if n < 3 else "c answers." * 3}
+    ranker = counting_ranker(bank_of(texts, ["all"] * 30, baseline="b"), tmp_path)
     with serve_ranker(ranker, tmp_path) as address, opened(browser, address) as page:
         add(page, "short answers")
         cell = page.get_by_title("3 of 30 responses flawed: ")
