@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedTokenizerFast, Qwen3ForCausalLM
+from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerFast, Qwen3ForCausalLM
 
 from crm.config import compose
 from crm.judges import hub_reward_model
@@ -24,6 +24,7 @@ from crm.model.export import export_model
 from tests.conftest import rounding
 from tests.judges.conftest import CHATML
 from tests.leaderboard.test_own_words import made_bank
+from tests.model.helpers import stock_score
 
 
 def open_reward_model(
@@ -51,16 +52,6 @@ def opened(folder: Path) -> Any:
     return open_with
 
 
-def stock_score(folder: Path, turns: list[dict[str, str]]) -> float:
-    """What transformers says of one conversation, without this project's code."""
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
-    model.to(torch.get_default_dtype())
-    inputs = tokenizer.apply_chat_template(turns, tokenize=True, return_tensors="pt", return_dict=True)
-    with torch.no_grad():
-        return model(**inputs).logits.item()
-
-
 def in_double(judge: Any) -> Any:
     """For tests `in_float64`: files are loaded as float32."""
     judge.model.double()
@@ -70,11 +61,7 @@ def in_double(judge: Any) -> Any:
 @pytest.mark.usefixtures("in_float64")
 @pytest.mark.parametrize(
     ("place", "before"),
-    [
-        ("system", [{"role": "system", "content": "This user cares about:\n- Likes detail"}]),
-        ("user", []),
-        ("none", []),
-    ],
+    [("system", [{"role": "system", "content": "This user cares about:\n- Likes detail"}]), ("user", []), ("none", [])],
 )
 def test_scores_are_those_of_transformers(place, before, folder, comparisons, read_all) -> None:
     row = comparisons[0]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import Qwen3Config
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, Qwen3Config
 
 from crm.model.encoding import pointwise_messages, system_text
 from crm.model.heads import PAIRWISE_INSTRUCTION
@@ -33,6 +34,16 @@ def assert_same(found: Outcome, expected: Outcome) -> None:
     allowed = max(rounding(gradient) for gradient in expected[1].values())
     for name, gradient in expected[1].items():
         torch.testing.assert_close(found[1][name], gradient, rtol=0, atol=allowed, msg=name)
+
+
+def stock_score(folder: Path, turns: list[dict[str, str]]) -> float:
+    """What transformers says of one conversation, without this project's code."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
+    model.to(torch.get_default_dtype())
+    inputs = tokenizer.apply_chat_template(turns, tokenize=True, return_tensors="pt", return_dict=True)
+    with torch.no_grad():
+        return float(model(**inputs).logits.item())
 
 
 def pairwise_messages(

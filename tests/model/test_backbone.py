@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,7 @@ def folder(make_model, tokenizer, tmp_path_factory) -> Path:
 
 @pytest.fixture()
 def editable(folder: Path, tmp_path: Path) -> Path:
-    for path in folder.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    return tmp_path
+    return Path(shutil.copytree(folder, tmp_path / "edited"))
 
 
 def edit(path: Path, **changes: Any) -> None:

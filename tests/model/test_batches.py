@@ -14,12 +14,7 @@ from torch import Tensor
 
 from crm.model.batching import forest as forests
 from crm.model.batching.batches import ForestBatch, collate, collate_forest
-from crm.model.batching.forest import (
-    TreeMask,
-    common_prefix,
-    grow_forest,
-    unique_tokens,
-)
+from crm.model.batching.forest import TreeMask, common_prefix, grow_forest, unique_tokens
 from crm.model.encoding import EncodedComparison
 from crm.model.heads import HEADS, head_named
 from crm.schema import Comparison, Message

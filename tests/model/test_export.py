@@ -13,19 +13,15 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
 
 from crm.model.batching.batches import collate
-from crm.model.encoding import pointwise_messages, token_ids
+from crm.model.encoding import token_ids
 from crm.model.export import LATE_HEAD, export_model, load_checkpoint
 from crm.model.manifest import MANIFEST, VERSION, read_manifest
 from crm.model.reward_model import RewardModel, build_score
 from tests.conftest import rounding
-from tests.model.helpers import pairwise_messages
+from tests.model.helpers import conversations
 
 FACTS = {"max_length": 2048, "seed": 3, "commit": "abc"}
-WAYS = (
-    ("scalar", "qwen3"),
-    ("pairwise", "llama"),
-    ("pairwise_span", "llama"),
-)
+WAYS = (("scalar", "qwen3"), ("pairwise", "llama"), ("pairwise_span", "llama"))
 
 
 @pytest.fixture(scope="module")
@@ -65,14 +61,8 @@ def ours(model: RewardModel, encoder: Any, rows: list[Any]) -> Any:
 
 
 def render(model: RewardModel, tokenizer: Any, rows: list[Any]) -> list[str]:
-    texts = []
-    for row in rows:
-        if model.head == "scalar":
-            turns = [pointwise_messages(row.criteria, row.prompt, side) for side in (row.response_a, row.response_b)]
-        else:
-            turns = [pairwise_messages(row.criteria, row.prompt, row.response_a, row.response_b)]
-        texts += [tokenizer.apply_chat_template(one, tokenize=False) for one in turns]
-    return texts
+    turns = [one for row in rows for one in conversations(row, model.head)]
+    return [tokenizer.apply_chat_template(one, tokenize=False) for one in turns]
 
 
 def stock(model: RewardModel, folder: Path, rows: list[Any]) -> torch.Tensor:

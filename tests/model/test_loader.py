@@ -16,15 +16,7 @@ from hypothesis import strategies as st
 from crm.data.comparisons import make_comparisons
 from crm.model.batching.batches import PaddingBatch
 from crm.model.batching.loader import TrainLoader, ValidationLoader
-from crm.model.batching.plans import (
-    Packing,
-    Padding,
-    draw_order,
-    fill,
-    packing_named,
-    plan_epoch,
-    spread,
-)
+from crm.model.batching.plans import Packing, Padding, draw_order, fill, packing_named, plan_epoch, spread
 from crm.model.encoding import token_ids
 
 fast = settings(derandomize=True, deadline=None, max_examples=25)

@@ -12,16 +12,14 @@ from typing import Any
 
 import httpx
 import pytest
-import torch
 from fastapi import FastAPI, Request
 from fastapi.testclient import TestClient
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from crm.config import compose
 from crm.judges.crm_judge import open_checkpoint
 from crm.judges.judge import LengthJudge
 from crm.model.export import export_model
 from crm.web import BodyLimit, KnownHosts, bound
+from tests.model.helpers import stock_score
 from tests.rewards.serving import LONG, OnlyCompares, WordJudge, app_of, group, log_words, serve
 from tests.test_docs import DOCS, example
 
@@ -114,12 +112,7 @@ def test_the_numbers_are_those_of_the_folder(make_model: Any, tokenizer: Any, tm
         {"role": "user", "content": "Why?"},
         {"role": "assistant", "content": "Because of the air."},
     ]
-    stock = AutoModelForSequenceClassification.from_pretrained(tmp_path, dtype=torch.float32).eval()
-    inputs: Any = AutoTokenizer.from_pretrained(tmp_path).apply_chat_template(
-        turns, return_tensors="pt", return_dict=True
-    )
-    with torch.inference_mode():
-        expected = stock.float()(**inputs).logits.item()
+    expected = stock_score(tmp_path, turns)
     with TestClient(app_of(open_checkpoint(tmp_path)[0], name="m")) as http:
         answer = http.post("/classify", json={"model": "m", "messages": turns, "use_activation": False}).json()
         (row,) = answer["data"]
@@ -270,9 +263,3 @@ def test_an_address_that_cannot_be_used() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(ValueError, match=f"host=127.0.0.1 port={port}: cannot be used .*in use.*take another"):
             bound("127.0.0.1", port)
-
-
-def test_names_of_hosts_are_checked(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"hosts='http://x.example': expected names such as .*without scheme"):
-        compose("app", ["checkpoint=none", "hosts=[http://x.example]"], tmp_path)
-    compose("app", ["checkpoint=none", "hosts=[x.example,'2001:db8::1']"], tmp_path)

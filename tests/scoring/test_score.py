@@ -13,14 +13,18 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoTokenizer
 
+from crm.cli.words import rewrite_all
+from crm.config import compose
 from crm.model.encoding import system_text
 from crm.model.export import export_model
 from crm.model.heads import POINTWISE_INSTRUCTION
 from crm.scoring import run
 from tests.conftest import rounding
+from tests.made_files import chat
 from tests.made_files import write_rows as write
+from tests.model.helpers import stock_score
 
 ROOT = Path(__file__).parents[2]
 ROWS: list[dict[str, Any]] = [
@@ -30,16 +34,7 @@ ROWS: list[dict[str, Any]] = [
     {"id": "d", "prompt": "an <|endoftext|> inside, <|im_end|> too", "response": "a a a a"},
     {"id": "e", "prompt": "2+2?", "response": "<think>two and two</think>4"},
     {"id": "f", "prompt": "2+2?", "response": "x</think>y"},
-    {
-        "id": "g",
-        "prompt": [
-            {"role": "user", "content": "2+2?"},
-            {"role": "assistant", "content": "4"},
-            {"role": "user", "content": "Sure?"},
-        ],
-        "response": "Yes",
-        "kept": {"column": [1]},
-    },
+    {"id": "g", "prompt": chat("2+2?", "4", "Sure?"), "response": "Yes", "kept": {"column": [1]}},
 ]
 ALONE = ("batching=padded", "batch_size=1")
 """Settings that read each row by itself."""
@@ -64,77 +59,70 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
 
 
-def score(command, model: Path, rows: list[Any], tmp_path: Path, *words: str) -> list[dict[str, Any]]:
+def score(model: Path, rows: list[Any], tmp_path: Path, *words: str) -> list[dict[str, Any]]:
+    """What the command writes, which Hydra would compose twice."""
     source, out = write(tmp_path / "rows.jsonl", rows), tmp_path / "out.jsonl"
-    code, _, errors = command("score", f"model={model}", f"in={source}", f"out={out}", "overwrite=true", *words)
-    assert code == 0, errors
+    given = [f"model={model}", f"in={source}", f"out={out}", "overwrite=true", *words]
+    run.run_score(compose("score", rewrite_all(given, "score", "crm-score"), tmp_path))
     return read(out)
 
 
-def stock_score(folder: Path, row: dict[str, Any]) -> float:
-    """What transformers says of the row's conversation, without this project's code."""
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32).eval()
-    prompt = row["prompt"] if isinstance(row["prompt"], list) else [{"role": "user", "content": row["prompt"]}]
+def by_transformers(folder: Path, row: dict[str, Any]) -> float:
+    """What transformers says of the row's conversation."""
+    prompt = row["prompt"] if isinstance(row["prompt"], list) else chat(row["prompt"])
     criteria = [system_text(row["criteria"], POINTWISE_INSTRUCTION)] if "criteria" in row else []
     system = [{"role": "system", "content": text} for text in criteria]
-    turns = [*system, *prompt, {"role": "assistant", "content": row["response"]}]
-    inputs = tokenizer.apply_chat_template(turns, tokenize=True, return_tensors="pt", return_dict=True)
-    with torch.no_grad():
-        return model(**inputs).logits.item()
+    return stock_score(folder, [*system, *prompt, {"role": "assistant", "content": row["response"]}])
 
 
 @pytest.mark.parametrize("kind", ["folder", "stranger"])
-def test_scores_are_those_of_transformers(kind, command, folder, stranger, tmp_path):
+def test_scores_are_those_of_transformers(kind, folder, stranger, tmp_path):
     model = {"folder": folder, "stranger": stranger}[kind]
     plain = [row for row in ROWS if row["id"] != "d"]  # control tokens in a text are a text here, not so there
-    found = score(command, model, plain, tmp_path)
-    expected = [stock_score(folder, row) for row in plain]
+    found = score(model, plain, tmp_path)
+    expected = [by_transformers(folder, row) for row in plain]
     assert [row["score"] for row in found] == pytest.approx(expected, abs=1e-5)
 
 
-def test_rows_come_out_as_they_went_in(command, folder, tmp_path):
-    found = score(command, folder, ROWS, tmp_path)
+def test_rows_come_out_as_they_went_in(folder, tmp_path):
+    found = score(folder, ROWS, tmp_path)
     assert [{key: value for key, value in row.items() if key != "score"} for row in found] == ROWS
 
 
 @pytest.mark.parametrize("words", [("batch_size=3",), ("batching=padded", "batch_size=2")])
 @pytest.mark.parametrize("kind", ["folder", "stranger"])
-def test_neighbours_and_batches_change_no_score(kind, words, command, folder, stranger, tmp_path):
+def test_neighbours_and_batches_change_no_score(kind, words, folder, stranger, tmp_path):
     model = {"folder": folder, "stranger": stranger}[kind]
-    alone = [row["score"] for row in score(command, model, ROWS, tmp_path, *ALONE)]
-    together = [row["score"] for row in score(command, model, ROWS[::-1], tmp_path, *words)][::-1]
+    alone = [row["score"] for row in score(model, ROWS, tmp_path, *ALONE)]
+    together = [row["score"] for row in score(model, ROWS[::-1], tmp_path, *words)][::-1]
     assert together == pytest.approx(alone, abs=rounding(torch.tensor(alone)))
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_a_pad_token_that_is_eos_is_read_as_transformers_reads_it(side, command, stranger, tmp_path):
+def test_a_pad_token_that_is_eos_is_read_as_transformers_reads_it(side, stranger, tmp_path):
     copied = shutil.copytree(stranger, tmp_path / "eos")
     tokenizer = AutoTokenizer.from_pretrained(copied)
     tokenizer.pad_token, tokenizer.padding_side = tokenizer.eos_token, side
     tokenizer.save_pretrained(copied)
     config = json.loads((copied / "config.json").read_text())
     (copied / "config.json").write_text(json.dumps(config | {"pad_token_id": tokenizer.eos_token_id}))
-    alone = [row["score"] for row in score(command, copied, ROWS, tmp_path, *ALONE)]
-    together = [row["score"] for row in score(command, copied, ROWS, tmp_path)]
+    alone = [row["score"] for row in score(copied, ROWS, tmp_path, *ALONE)]
+    together = [row["score"] for row in score(copied, ROWS, tmp_path)]
     assert together == pytest.approx(alone, abs=rounding(torch.tensor(alone)))
-    assert together[0] == pytest.approx(stock_score(copied, ROWS[0]), abs=1e-5)
+    assert together[0] == pytest.approx(by_transformers(copied, ROWS[0]), abs=1e-5)
 
 
-def test_pairs_and_lists_have_the_scores_of_their_responses(command, folder, tmp_path):
+def test_pairs_and_lists_have_the_scores_of_their_responses(folder, tmp_path):
     rows = [
         {"prompt": "2+2?", "response": "4"},
         {"prompt": "2+2?", "response": "Four, of course"},
         {"prompt": "2+2?", "chosen": "4", "rejected": "Four, of course"},
         {"prompt": "2+2?", "response_a": "4", "response_b": "Four, of course"},
         {"prompt": "2+2?", "responses": ["Four, of course", "4", "4"]},
-        {
-            "chosen": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4"}],
-            "rejected": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "Four, of course"}],
-        },
-        {"messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4"}]},
+        {"chosen": chat("2+2?", "4"), "rejected": chat("2+2?", "Four, of course")},
+        {"messages": chat("2+2?", "4")},
     ]
-    short, long, *pairs, several, whole, single = score(command, folder, rows, tmp_path)
+    short, long, *pairs, several, whole, single = score(folder, rows, tmp_path)
     a, b = short["score"], long["score"]
     for row in (*pairs, whole):
         assert row["scores"] == pytest.approx([a, b])
@@ -165,7 +153,7 @@ def test_a_row_that_cannot_be_scored_has_a_reason_and_no_number(command, folder,
 @pytest.mark.parametrize("after", [0, 3])
 def test_a_run_that_was_killed_goes_on(after, command, folder, tmp_path, monkeypatch):
     monkeypatch.setattr(run, "PORTION", 1)
-    whole = score(command, folder, ROWS, tmp_path)
+    whole = score(folder, ROWS, tmp_path)
     (tmp_path / "out.jsonl").unlink()
     scored: list[int] = []
     real = run.Scorer.score
@@ -199,7 +187,7 @@ def test_tables_are_read_and_written(suffix, command, folder, tmp_path):
     assert command("score", f"model={folder}", f"in={source}", f"out=out{suffix}")[0] == 0
     table = pd.read_csv(tmp_path / "out.csv") if suffix == ".csv" else pd.read_parquet(tmp_path / "out.parquet")
     assert table["kept"].tolist() == ["x", "y"]
-    expected = score(command, folder, [{"prompt": "2+2?", "response": "4", "criteria": ["Short."]}], tmp_path)
+    expected = score(folder, [{"prompt": "2+2?", "response": "4", "criteria": ["Short."]}], tmp_path)
     assert table["score"][0] == pytest.approx(expected[0]["score"], abs=1e-6)
     assert pd.isna(table["score"][1]) and "empty cell" in table["reason"][1]
 
@@ -222,18 +210,18 @@ def test_a_pipe_has_rows_alone_on_standard_output(command, folder, tmp_path, mon
     assert [set(json.loads(line)) for line in out.splitlines()] == [{"prompt", "response", "score"}]
 
 
-def test_what_each_criterion_adds_is_the_score_without_it_taken_off(command, folder, tmp_path):
+def test_what_each_criterion_adds_is_the_score_without_it_taken_off(folder, tmp_path):
     rows = [{"prompt": "x", "response": "y", "criteria": list(texts)} for texts in ("AB", "A", "B")]
-    both, a, b = score(command, folder, rows, tmp_path, "--explain")
+    both, a, b = score(folder, rows, tmp_path, "explain=true")
     assert both["criterion_effects"] == pytest.approx(
         {"A": both["score"] - b["score"], "B": both["score"] - a["score"]}, abs=1e-5
     )
 
 
-def test_a_reference_gives_the_probability_to_be_above_its_median(command, folder, tmp_path):
+def test_a_reference_gives_the_probability_to_be_above_its_median(folder, tmp_path):
     reference = write(tmp_path / "ref.jsonl", [{"prompt": "x", "responses": ["one", "two two", "three"]}])
-    scores = score(command, folder, [{"prompt": "x", "responses": ["one", "two two", "three"]}], tmp_path)[0]["scores"]
-    (row,) = score(command, folder, [{"prompt": "x", "response": "y"}], tmp_path, f"reference={reference}")
+    scores = score(folder, [{"prompt": "x", "responses": ["one", "two two", "three"]}], tmp_path)[0]["scores"]
+    (row,) = score(folder, [{"prompt": "x", "response": "y"}], tmp_path, f"reference={reference}")
     expected = torch.sigmoid(torch.tensor(row["score"] - sorted(scores)[1])).item()
     assert row["p_above_reference"] == pytest.approx(expected, abs=1e-6)
 
@@ -264,15 +252,15 @@ def test_a_head_that_compares_says_so(command, make_model, tokenizer, tmp_path):
     code, _, errors = command("score", f"model={path}", "in=rows.jsonl", "out=x.jsonl")
     assert code == 2 and "compares responses and gives a single one no score" in errors
     rows = [{"prompt": "x", "chosen": "a", "rejected": "b b"}, {"prompt": "x", "response": "a"}]
-    pair, single = score(command, path, rows, tmp_path)
+    pair, single = score(path, rows, tmp_path)
     assert pair["scores"][0] == -pair["scores"][1] and 0 < pair["p_first"] < 1
     assert single["score"] is None and single["reason"].startswith("single response")
 
 
-def test_a_file_that_was_scored_is_scored_anew(command, folder, tmp_path):
+def test_a_file_that_was_scored_is_scored_anew(folder, tmp_path):
     rows = [{"prompt": "x", "response": "y", "reason": "mine"}, {"prompt": "x", "responses": ["y", "word " * 500]}]
-    first = score(command, folder, rows, tmp_path)
-    assert score(command, folder, [row | {"p_first": 0.5} for row in first], tmp_path) == first
+    first = score(folder, rows, tmp_path)
+    assert score(folder, [row | {"p_first": 0.5} for row in first], tmp_path) == first
 
 
 @pytest.mark.slow
