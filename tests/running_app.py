@@ -21,9 +21,9 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(app: Any, port: int = 0, grace: int = 1) -> Iterator[str]:
+def running(app: Any, grace: int = 1) -> Iterator[str]:
     """The address, while the server runs; ``grace`` are the seconds that requests have when it is stopped."""
-    port = port or free_port()
+    port = free_port()
     config = uvicorn.Config(app, port=port, timeout_graceful_shutdown=grace, **OPTIONS)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)

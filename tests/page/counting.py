@@ -66,11 +66,6 @@ class CountingReader:
         """(N, D): the first trait that a criterion names, on top of next to nothing."""
         return torch.stack([_user_vector(text) for text in criteria])
 
-    def user_vector(self, criteria: Sequence[str], weights: Sequence[float] | None = None) -> torch.Tensor:
-        """(D,): the sum over criteria."""
-        shares = torch.tensor(list(weights)) if weights else torch.ones(len(criteria))
-        return (shares[:, None] * self.criterion_vectors(criteria)).sum(dim=0)
-
 
 def counting_ranker(bank: Bank, folder: Any, *own: Criterion) -> Ranker:
     """Rankings of ``bank`` at once, by what the package's reader understands and by ``own`` criteria."""

@@ -19,7 +19,7 @@ from crm.config import compose
 from crm.leaderboard.config import BankConfig
 from crm.page.api import FILES, VERSION
 from crm.page.facts import Facts, facts_of
-from crm.page.profile import MAX_CHARACTERS, Profile
+from crm.page.profile import Profile
 from crm.page.ranker import Ranker
 from crm.page.run import MAX_BODY, MAX_VOTES, make_app
 from crm.schema import GENERIC_CRITERION
@@ -112,10 +112,15 @@ def test_numbers_that_are_not_known_are_null(http: TestClient) -> None:
         ("rank", "", "^body: missing"),
         ("rank", b"\xff\xfe", "^body: expected JSON in UTF-8"),
         ("rank", '{"criteria": [null]}', r"^criteria\[0\]: expected a valid string"),
+        ("rank", json.dumps({"criteria": ["x" * 501]}), r"^criteria\[0\]: string should have at most 500 .*, got 'x"),
+        ("rank", json.dumps({"dislikes": list("abcdefghijklmnopqrstu")}), "21 lines .* at most 20"),
         ("rank", '{"topics": ["../../etc/passwd"]}', "^topics: '../../etc/passwd' is not in the bank"),
         ("rank", '{"weights": [NaN], "criteria": ["x"]}', r"^weights\[0\]: expected .* got nan"),
-        ("compare", '{"first": {}, "second": {"queries": -1}}', "^second.queries: expected greater"),
+        ("rank", '{"weights": [0], "criteria": ["x"]}', r"^weights\[0\]: expected greater than or equal to 0.01"),
+        ("rank", '{"weights": [1, 2], "criteria": ["x"]}', "^weights: expected one for each of the 1 lines"),
+        ("compare", '{"first": {}, "second": {"queries": -1}}', "^second.queries: expected greater than or equal to 0"),
     ],
+    ids=lambda value: str(value)[:30],
 )
 def test_a_wrong_body_is_a_sentence(http: TestClient, path: str, body: Any, message: str) -> None:
     answer = http.post(f"/api/v1/{path}", content=body, headers=JSON)
@@ -129,27 +134,6 @@ def test_what_the_judge_reads() -> None:
     assert signed == (("a", "b", "c"), (2.0, 1.0, -3.0))
     assert Profile(dislikes=("c",)).signed == (("c",), (-1.0,)) and Profile().signed == ((GENERIC_CRITERION,), (1.0,))
     assert Profile(criteria=("a",), weights=(1.0,)) == Profile(criteria=("a",))
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"criteria": "one"}, "criteria: expected a valid list, got 'one'"),
-        (
-            {"criteria": ["x" * (MAX_CHARACTERS + 1)]},
-            r"criteria\[0\]: string should have at most 500 characters, got 'x",
-        ),
-        ({"criteria": [str(n) for n in range(15)], "dislikes": [str(n) for n in range(6)]}, "21 lines .* at most 20"),
-        ({"criteria": [1]}, r"criteria\[0\]: expected a valid string, got 1"),
-        ({"queries": -1}, "queries: expected greater than or equal to 0, got -1"),
-        ({"criteria": ["x"], "weights": [1, 2]}, "weights: expected one for each of the 1 lines"),
-        ({"criteria": ["x"], "weights": [0]}, r"weights\[0\]: expected greater than or equal to 0.01, got 0"),
-        ({"judge": "x"}, "'judge': no such field; there are criteria, dislikes"),
-    ],
-)
-def test_a_mistake_in_a_profile_is_named(http: TestClient, given: dict[str, Any], message: str) -> None:
-    answer = http.post("/api/v1/rank", json=given)
-    assert answer.status_code == 422 and re.search(message, answer.json()["error"]), answer.text
 
 
 def test_other_mistakes(http: TestClient) -> None:
@@ -170,7 +154,7 @@ def test_other_mistakes(http: TestClient) -> None:
 
 
 def test_headers_and_the_body_limit(ranker: Ranker, tmp_path: Path) -> None:
-    config = compose("app", ["checkpoint=none"], tmp_path)
+    config = compose("app", ["checkpoint=none", "hosts=[localhost,'2001:db8::1']"], tmp_path)
     client = TestClient(make_app(ranker, "words", config), base_url="http://localhost")
     for path in ("/api/v1/bank", "/", "/static/main.js", "/api/v1/nothing"):
         headers = client.get(path).headers

@@ -11,8 +11,10 @@ import pytest
 from playwright.sync_api import expect
 
 from crm.criteria.counting import MEASURES
+from crm.judges.config import JudgeConfig
 from crm.judges.reader import bundled_reader
 from crm.leaderboard.bank.opening import PublishedRanking
+from crm.leaderboard.config import BankConfig
 from crm.leaderboard.matrix import CriteriaMatrix
 from crm.leaderboard.own_words import OwnWords, pool
 from crm.page import run
@@ -106,22 +108,11 @@ def test_votes_are_scored_as_the_bank_is(ranker: Ranker) -> None:
 def test_the_command_counts_before_it_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     made_bank().save(tmp_path / "bank")
-    config = run.AppConfig(judge=run_judge("traits"), bank=run_bank(tmp_path / "bank"), progress=False)
+    bank = BankConfig("folder", path=str(tmp_path / "bank"))
+    config = run.AppConfig(judge=JudgeConfig(name="traits"), bank=bank, progress=False)
     made, name = run.make_ranker(config)
     assert name == "counting what your words ask for" and (tmp_path / "bank/criteria.parquet").is_file()
     assert isinstance(made.scorer, WordsScorer)
-
-
-def run_judge(name: str) -> Any:
-    from crm.judges.config import JudgeConfig
-
-    return JudgeConfig(name=name)
-
-
-def run_bank(path: Path) -> Any:
-    from crm.leaderboard.config import BankConfig
-
-    return BankConfig("folder", path=str(path))
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,36 +46,11 @@ def preparing(folder: Path) -> Prepare:
     return run
 
 
-class Endpoint:
-    """``answer`` maps the text of a request to the reply's text; ``None`` is a server error. ``asked`` keeps them."""
-
-    def __init__(self, answer: Callable[[str], dict[str, Any] | None]) -> None:
-        self.answer = answer
-        self.asked: list[str] = []
-        self.settings: list[str] = []
-
-    def reply(self, body: dict[str, Any], _headers: dict[str, str]) -> Answer:
-        text = "\n".join(turn["content"] for turn in body["messages"])
-        self.asked.append(text)
-        reply = self.answer(text)
-        return (500, "{}") if reply is None else completion(json.dumps(reply))
-
-
-@pytest.fixture
-def make_endpoint() -> Iterator[Callable[..., Endpoint]]:
-    with ExitStack() as stack:
-
-        def make(answer: Callable[[str], dict[str, Any] | None]) -> Endpoint:
-            endpoint = Endpoint(answer)
-            url = stack.enter_context(chat_endpoint(endpoint.reply))
-            endpoint.settings = [f"annotator.base_url={url}", "annotator.model=fake", "annotator.attempts=1"]
-            return endpoint
-
-        yield make
+def annotator(url: str) -> tuple[str, ...]:
+    return f"annotator.base_url={url}", "annotator.model=fake", "annotator.attempts=1"
 
 
 PARTS = ("train", "validation", "D", "T", "C")
-Row = dict[str, Any]
 
 
 def rows_of(folder: Path, part: str) -> list[Preference]:
@@ -212,7 +186,7 @@ def test_a_set_for_evaluation_is_one_suite(prepare: Prepare, tmp_path: Path) -> 
     assert {part: len(rows_of(folder, part)) for part in PARTS} == {"train": 0, "validation": 0, "D": 3, "T": 0, "C": 0}
 
 
-def judged(text: str) -> Row | None:
+def judged(text: str) -> dict[str, Any]:
     """Replies of a model that finds every question about a setting objective."""
     if '"subjective"' in text:
         return {"subjective": "setting" not in text, "why": "because"}
@@ -221,47 +195,44 @@ def judged(text: str) -> Row | None:
 
 @pytest.mark.slow
 def test_a_model_filters_writes_criteria_and_is_asked_again_only_for_what_failed(
-    prepare: Prepare,
-    make_endpoint: Callable[..., Any],
-    votes_file: Path,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
+    prepare: Prepare, votes_file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path, names = tmp_path / "bare.jsonl", ("id", "prompt", "response_a", "response_b", "winner")
     rows = [json.loads(line) for line in votes_file.read_text(encoding="utf-8").splitlines()[:60]]
     write_rows(path, [{name: row[name] for name in names} for row in rows])
     queries = [row["prompt"][0]["content"] for row in rows]
     objective = sum("setting" in query for query in queries)
-    broken = [query for query in queries if "setting" not in query][:7]
-    endpoint = make_endpoint(lambda text: None if any(json.dumps(q)[1:-1] in text for q in broken) else judged(text))
-    words = ["data=file", f"data.path='{path}'", "split.unseen_topics=0", "annotator.concurrency=2"]
-    with caplog.at_level(logging.INFO):
-        prepare(*words, *endpoint.settings, "dry_run=true")
-    assert "dry run: filter: 60 calls (0 more are cached)" in caplog.text
-    assert not endpoint.asked
-    folder = prepare(*words, *endpoint.settings)
-    assert counts(folder, "filter") == {"dropped": objective, "failed:server_error": 7, "kept": 53 - objective}
-    assert counts(folder, "criteria") == {"extracted": 53 - objective, "failed:server_error": 7}
-    assert "criteria: 7 requests failed; run the same command again to ask only those" in caplog.text
-    endpoint.answer, before = judged, len(endpoint.asked)
-    prepare(*words, *endpoint.settings)
-    assert counts(folder, "criteria") == {"extracted": 60 - objective}
-    assert len(endpoint.asked) - before == 2 * 7
+    broken, asked = [query for query in queries if "setting" not in query][:7], list[str]()
+
+    def answer(body: dict[str, Any], _: object) -> Answer:
+        asked.append("\n".join(turn["content"] for turn in body["messages"]))
+        down = any(json.dumps(query)[1:-1] in asked[-1] for query in broken)
+        return (500, "{}") if down else completion(json.dumps(judged(asked[-1])))
+
+    with chat_endpoint(answer) as url, caplog.at_level(logging.INFO):
+        words = ["data=file", f"data.path='{path}'", "split.unseen_topics=0", *annotator(url)]
+        words.append("annotator.concurrency=1")
+        prepare(*words, "dry_run=true")
+        assert "dry run: filter: 60 calls (0 more are cached)" in caplog.text
+        assert not asked
+        folder = prepare(*words)
+        assert counts(folder, "filter") == {"dropped": objective, "failed:server_error": 7, "kept": 53 - objective}
+        assert counts(folder, "criteria") == {"extracted": 53 - objective, "failed:server_error": 7}
+        assert "criteria: 7 requests failed; run the same command again to ask only those" in caplog.text
+        broken.clear()
+        asked.clear()
+        prepare(*words)
+        assert counts(folder, "criteria") == {"extracted": 60 - objective}
+        assert len(asked) == 2 * 7
 
 
 @pytest.mark.slow
-def test_an_endpoint_that_is_down_ends_the_run(
-    prepare: Prepare, make_endpoint: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_endpoint_that_is_down_ends_the_run(prepare: Prepare, tmp_path: Path) -> None:
     votes = write_table(tmp_path / "votes.csv", range(12))
-    endpoint = make_endpoint(lambda text: None)
-    words = ["data=file", f"data.path='{votes}'", *endpoint.settings]
-    with pytest.raises(ValueError, match=r"annotator: the endpoint does not answer \(status 500.*; check that it runs"):
-        prepare(*words)
+    message = r"annotator: the endpoint does not answer \(status 500.*; check that it runs"
+    with chat_endpoint(lambda *_: (500, "{}")) as url, pytest.raises(ValueError, match=message):
+        prepare("data=file", f"data.path='{votes}'", *annotator(url))
     assert not (tmp_path / "data" / "README.md").exists()
-    with pytest.raises(ValueError, match=r"annotator\.key_variable: no environment variable") as found:
-        prepare(*words, "annotator.key_variable=sk-secret")
-    assert "sk-secret" not in str(found.value)
 
 
 @pytest.mark.parametrize(
@@ -271,12 +242,10 @@ def test_an_endpoint_that_is_down_ends_the_run(
         ("split.held_out_topics=[Cooking]", r"split\.held_out_topics: no row has 'Cooking'; there are "),
         ("topic_model.count=99", "count: 99 topics of 40 distinct texts"),
         ("out={votes}/new", r"out=.*: is in .*, where the votes are; name a folder elsewhere"),
-        ("out={votes}.txt/new", r"out=.*: no folder can be made there \(.*\); name another"),
     ],
 )
 def test_mistakes(prepare: Prepare, tmp_path: Path, words: str, sentence: str) -> None:
     votes = write_table(tmp_path / "votes" / "votes.csv", range(40)).parent
-    votes.with_name("votes.txt").write_text("mine")
     (tmp_path / "public" / "bank_alpacaeval").mkdir(parents=True)
     words = words.format(votes=votes)
     with pytest.raises(ValueError, match=sentence):

@@ -69,9 +69,9 @@ def app_of(judge: Any, **settings: Any) -> Any:
 
 
 @contextmanager
-def serve(judge: Any, port: int = 0, **settings: Any) -> Iterator[str]:
+def serve(judge: Any, **settings: Any) -> Iterator[str]:
     """The address of a server with this judge."""
-    with running(app_of(judge, **settings), port, grace=2) as address:
+    with running(app_of(judge, **settings), grace=2) as address:
         yield address
 
 
