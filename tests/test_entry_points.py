@@ -185,10 +185,10 @@ def test_a_wrong_suite_is_named_before_the_model_is_loaded(
 
 def test_a_leaderboard_for_a_user(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     topic = open_bank(compose("leaderboard", ["checkpoint=x"], tmp_path).bank).topics[0]
-    words = """criteria=["be brief, please","say \\"why\\""]"""
+    words = """criteria=["be brief, please","say \\"why\\"",'it\\'s kind']"""
     board = rank(model, tmp_path, words, f"topics=['{topic}']")
     facts = json.loads((tmp_path / "criteria.json").read_text())
-    assert facts["criteria"] == ["be brief, please", 'say "why"']
+    assert facts["criteria"] == ["be brief, please", 'say "why"', "it's kind"]
     assert facts["topics"] == board.topics == [topic]
     table = pd.read_csv(tmp_path / "leaderboard.csv", skiprows=1)
     assert list(table.columns) == [*board.frame().columns, "flawed"]

@@ -16,12 +16,8 @@ from tests.conftest import TINY_MODEL
 
 PAGE = (Path(__file__).parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
 TINY = (
-    *TINY_MODEL,
-    "schedule.epochs=1",
-    "schedule.comparisons_per_step=4",
-    "schedule.validate_every=0",
-    "trainer.progress=false",
-    "trainer.precision=32-true",
+    *(*TINY_MODEL, "schedule.epochs=1", "schedule.comparisons_per_step=4", "schedule.validate_every=0"),
+    *("trainer.progress=false", "trainer.precision=32-true"),
 )
 
 

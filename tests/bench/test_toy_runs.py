@@ -33,9 +33,8 @@ PEERS = {
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small models and short responses, and no waiting for a clean memory: nothing here is timed for its own sake."""
+    """Small models and short responses: nothing here is timed for its own sake."""
     monkeypatch.setattr(run, "RESPONSE", 20)
-    monkeypatch.setattr("bench.rounds.gc.collect", lambda: 0)
     monkeypatch.setattr(run, "TOY", SMALL)
     monkeypatch.setattr(gpu, "TOYS", {"small": SMALL})
 
@@ -165,14 +164,11 @@ def test_contestants_alternate_in_rotated_order_and_the_first_round_does_not_cou
     assert ratio(found, peer="y", ours="x") == {"median": 3.0, "rounds": [3.0, 3.0]}
 
 
-def test_other_work_is_refused() -> None:
+def test_other_work_and_no_rounds_are_refused() -> None:
     contestants = {"x": lambda _: [1.0, -1.0], "y": lambda _: [1.0, -1.2]}
     with pytest.raises(ValueError, match="y and x"):
         contest(contestants, rounds=1, check=within(0.1))
     contest({"x": contestants["x"], "z": contestants["x"]}, rounds=1, check=within(0.1))
-
-
-def test_no_rounds_is_refused() -> None:
     with pytest.raises(ValueError, match="rounds=0"):
         contest({}, rounds=0, check=within(0.0))
 

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from crm.benchmarks import protocols
 from crm.benchmarks.catalogue import BENCHMARKS
 from crm.benchmarks.judging import blind_outcomes
 from crm.benchmarks.protocols import Item, Point
-from crm.benchmarks.report import estimate, paired
+from crm.benchmarks.report import estimate, flags, paired
 from crm.report.statistics import cluster_interval
 from tests.conftest import say
 
@@ -34,9 +35,7 @@ def test_rm_bench_compares_each_chosen_style_with_each_rejected_one():
     assert values(points, "normal") == [pytest.approx(1 / 3)]  # (1,1) won
     assert values(points, "easy") == [pytest.approx(2 / 3)]  # (2,1) lost, (3,1) and (3,2) won
     assert values(points, "average") == [pytest.approx(4 / 9)]
-
-
-def test_equal_scores_win_nothing_in_rm_bench():
+    # Equal scores win nothing.
     assert values(list(protocols.rm_bench([item("a", 6, 3)], [[1] * 6])), "average") == [0]
 
 
@@ -52,6 +51,8 @@ def test_the_ties_score_by_hand():
     rows = [item("ref:1", 2, 1, ("Ties",)), item("tied:1", 3, 2, ("Ties",))]
     (point,) = protocols.reward_bench_2(rows, [[3, 1], [3, 2.9, 1]])
     assert point.value == pytest.approx(0.3 + 0.3 + 0.2 + 0.2 + 0.01 * math.tanh(1.9 / 0.1 - 1))
+    (unread,) = protocols.reward_bench_2(rows, [[3, 1], [3, None, 1]])
+    assert unread.value == pytest.approx(0.3), "the reference alone"
 
 
 def reference_ties(scored: dict[str, tuple[list[float], int]]) -> float:
@@ -92,12 +93,6 @@ def test_the_ties_score_is_that_of_a_second_computation(seed):
     assert estimate(points_of(scored), macro=True).mean == pytest.approx(reference_ties(scored), abs=1e-12)
 
 
-def test_a_tied_prompt_that_was_not_read_is_wrong():
-    rows = [item("ref:1", 2, 1, ("Ties",)), item("tied:1", 3, 2, ("Ties",))]
-    (point,) = protocols.reward_bench_2(rows, [[3, 1], [3, None, 1]])
-    assert point.value == pytest.approx(0.3)  # the reference alone
-
-
 def test_best_of_k_is_the_grade_of_the_highest_score():
     graded = item("a", 4, values=(0.0, 1.0, 0.0, 1.0))
     points = list(protocols.best_of_k([graded], [[0.1, 0.5, 0.9, 0.2]]))
@@ -122,8 +117,6 @@ def test_a_macro_mean_goes_level_by_level():
 
 
 def test_the_interval_of_a_difference_is_that_of_the_ordinary_t_test():
-    from scipy import stats
-
     numbers = [0.2, -0.9, 0.4, 0.6, 0.55]
     found = estimate([Point("m", str(n), str(n), value) for n, value in enumerate(numbers)], macro=False)
     expected = stats.ttest_1samp(numbers, 0).confidence_interval()
@@ -139,20 +132,17 @@ def test_the_interval_of_a_proportion_is_that_of_every_suite(macro):
         right.astype(float), clusters.tolist(), [(kind,) for kind in kinds.tolist()] if macro else None
     )
     found = estimate(points, macro)
+    assert found.clusters == len(set(clusters.tolist())), "equal prompts are one"
     assert (found.mean, found.low, found.high) == pytest.approx((expected.mean, expected.low, expected.high))
 
 
 def test_a_paired_difference_has_the_p_value_of_a_paired_t_test():
-    from scipy import stats
-
     one, other = [0.2, 0.9, 0.4, 0.6], [0.1, 0.5, 0.45, 0.2]
     points = [[Point("m", str(n), str(n), value) for n, value in enumerate(row)] for row in (one, other)]
     assert paired(*points, macro=False)[1] == pytest.approx(stats.ttest_rel(one, other).pvalue)
 
 
 def test_a_difference_is_no_proportion():
-    from scipy import stats
-
     lost, won = ([Point("m", str(n), str(n), value) for n, value in enumerate(row)] for row in ([0] * 4, [1, 1, 0, 1]))
     found, p = paired(won, lost, macro=False)  # 1, 1, 0 and 1, all in [0, 1]
     expected = stats.ttest_1samp([1, 1, 0, 1], 0).confidence_interval()
@@ -162,14 +152,7 @@ def test_a_difference_is_no_proportion():
     assert paired(won[:2], lost[:2], macro=False)[1] == 0.5  # two wins of two
 
 
-def test_equal_prompts_are_one_cluster():
-    points = [Point("m", "a", "p", 1.0), Point("m", "b", "p", 0.0), Point("m", "c", "q", 1.0)]
-    assert estimate(points, macro=False).clusters == 2
-
-
 def test_a_ruler_that_wins_is_flagged():
-    from crm.benchmarks.report import flags
-
     longer = [
         Item(f"{n}", say(f"user: {n}"), (say("assistant: a long answer"), say("assistant: no"))) for n in range(4)
     ]

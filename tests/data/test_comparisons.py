@@ -126,15 +126,8 @@ def test_both_is_original_and_reverse_side_by_side(preferences, noise) -> None:
     assert [order.index(c.preference_id) for c in both] == sorted(order.index(c.preference_id) for c in both)
 
 
-def ballot(
-    winner: str, id_: str = "p", a: tuple[str, ...] = ("likes a",), b: tuple[str, ...] = ("likes b",)
-) -> Preference:
-    turn = (Message("user", "q"),)
-    return Preference(id_, turn, turn, turn, winner, criteria_a=a, criteria_b=b)
-
-
 def test_random_draws_both_sides_evenly_and_anew_in_each_epoch() -> None:
-    votes = [ballot("a", f"p{i}") for i in range(2000)]
+    votes = [vote(i, "a") for i in range(2000)]
     first = [choose_side(v, "random", seed=1, epoch=0) for v in votes]
     second = [choose_side(v, "random", seed=1, epoch=1) for v in votes]
     other_seed = [choose_side(v, "random", seed=2, epoch=0) for v in votes]
@@ -146,15 +139,15 @@ def test_random_draws_both_sides_evenly_and_anew_in_each_epoch() -> None:
 
 
 def test_a_side_without_criteria() -> None:
-    blank = ballot("a", a=())
+    blank = vote(0, "a", n_a=0)
     assert choose_side(blank, "original", seed=0, epoch=0) is None
     assert choose_side(blank, "reverse", seed=0, epoch=0) == "b"
     assert {choose_side(blank, "random", seed=0, epoch=e) for e in range(20)} == {"b"}
-    assert choose_side(ballot("a", a=(), b=()), "random", seed=0, epoch=0) is None
+    assert choose_side(vote(0, "a", 0, 0), "random", seed=0, epoch=0) is None
 
 
 def test_ties_are_dropped_unless_soft_and_then_keep_two_opposite_sides() -> None:
-    ties = [ballot("tie", f"p{i}") for i in range(400)]
+    ties = [vote(i, "tie") for i in range(400)]
     for direction in ("original", "reverse", "random"):
         assert choose_side(ties[0], direction, seed=0, epoch=0) is None
     original = [choose_side(v, "original", seed=0, epoch=0, ties="soft") for v in ties]

@@ -49,10 +49,7 @@ READERS: dict[str, tuple[Any, Any]] = {
     "pairs": (BARE, lambda a, b: {"prompt": "Why?", "chosen": a, "rejected": b}),
     "trl": (own.trl, lambda a, b: {"prompt": "Why?", "chosen": a, "rejected": b}),
     "arena": (own.arena, lambda a, b: {**ARENA, "conversation_a": chat("Why?", a), "conversation_b": chat("Why?", b)}),
-    "train_rows": (
-        own.train_rows,
-        lambda a, b: {**TRAIN, "model_a": chat("Why?", a), "model_b": chat("Why?", b)},
-    ),
+    "train_rows": (own.train_rows, lambda a, b: {**TRAIN, "model_a": chat("Why?", a), "model_b": chat("Why?", b)}),
     "rewardbench": (rewardbench, lambda a, b: {"prompt": "Why?", "chosen": a, "rejected": b}),
 }
 WITH_IDS: dict[str, tuple[Any, Any]] = {

@@ -193,8 +193,6 @@ def test_columns_given_make_a_table(tmp_path: Path) -> None:
     path = write(tmp_path / "votes.csv", [VOTE | {"preferred": "first"}])
     data = compose("train", ["data=file", f"data.path={path}", "data.winners={first: a}"], Path()).data
     assert (data.name, data.winners, data.columns["winner"]) == ("table", {"first": "a"}, "preferred")
-    with pytest.raises(ValueError, match=r"^data: not given; write data=pairs.jsonl"):
-        compose("train", ["data=file"], Path())
 
 
 def test_a_dataset_of_a_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,16 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crm.config import compose
 from crm.data import splits as by_prompt
 from crm.data.config import DataConfig
 from crm.data.load import mix, shorten
-from crm.data.splits import (
-    NearDuplicates,
-    Splits,
-    plain_text,
-    prompt_groups,
-)
+from crm.data.splits import NearDuplicates, Splits, plain_text, prompt_groups
 from crm.schema import Message, Preference, prompt_key
 
 fast = settings(derandomize=True, deadline=None, max_examples=30)
@@ -254,15 +248,3 @@ def test_rows_that_are_alike_when_cut_are_dropped() -> None:
     kept, dropped = shorten([named("1", "p"), named("2", "q", a="x y z")], 2)
     assert (ids(kept), dropped) == (["2"], 1)
     assert kept[0].response_a[0].content == "x y ..." and kept[0].response_b[0].content == "one two ..."
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["data=dsp", "data.sources=[dsp]"], r"data\.sources=\['dsp'\]: expected names, for data=mixture only"),
-        (["data=mixture", "data.sources=[table]"], r"data\.sources='table': expected one of"),
-    ],
-)
-def test_mistakes_are_named(words: list[str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        compose("train", words)

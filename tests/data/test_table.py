@@ -13,7 +13,7 @@ from crm.config import compose
 from crm.data import table
 from crm.io.intake import Intake
 from crm.schema import Message, Preference
-from tests.made_files import write_rows
+from tests.made_files import chat, write_rows
 
 MAPPED = {
     "prompt": "question",
@@ -56,10 +56,6 @@ def read(
     return records, reading
 
 
-def turns(role: str, text: str) -> list[dict[str, str]]:
-    return [{"role": role, "content": text}]
-
-
 def plain(**changes: Any) -> dict[str, Any]:
     return {"prompt": "p", "response_a": "x", "response_b": "y", "winner": "a", **changes}
 
@@ -97,7 +93,7 @@ def test_criteria_cells(tmp_path: Path, cell: Any, criteria: tuple[str, ...]) ->
 def test_every_format_is_the_record_written_by_hand(tmp_path: Path, kind: str) -> None:
     row = {**ROW, "id": "7"}
     if kind != "csv":
-        messages = {"question": turns("user", ROW["question"]), "answer_1": turns("assistant", ROW["answer_1"])}
+        messages = {"question": chat(ROW["question"]), "answer_1": chat("", ROW["answer_1"])[1:]}
         row |= messages | {"likes_1": ["short", "kind"]}
     records, reading = read(write_rows(tmp_path / f"rows.{kind}", [row]), MAPPED)
     assert records == [BY_HAND]

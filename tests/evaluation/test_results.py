@@ -288,9 +288,3 @@ def test_results_say_what_was_shown_of_a_user(tmp_path: Path) -> None:
     ):
         results = evaluate_votes(tmp_path, *data, words)
         assert results[0].config == f"length (longer wins) on personalized_rewardbench {title}"
-
-
-def test_a_profile_that_cannot_be_is_named(tmp_path: Path) -> None:
-    data = ["data.name=personalized_rewardbench", "data.path=x", "data.profile=all"]
-    with pytest.raises(ValueError, match=r"^data.profile='all': expected one of none, first, bm25"):
-        compose("evaluate", ["judge=length", *data], tmp_path)

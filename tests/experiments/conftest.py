@@ -11,6 +11,12 @@ import pytest
 
 from experiments import jobs
 
+TINY = (
+    *("schedule.validate_every=0", "schedule.save_every=0"),
+    *("model.hidden_size=16", "model.layers=1", "model.vocab_size=400"),
+)
+"""Trainings of a few steps."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:

@@ -16,21 +16,10 @@ from experiments import jobs
 from experiments.demo import run as demo
 from experiments.demo.__main__ import main
 from experiments.truth import true_win_rates
-from tests.experiments.conftest import run_here
+from tests.experiments.conftest import TINY, run_here
 
 QUERIES_PER_TOPIC = 1
-SMALL = (
-    "data.train=32",
-    "data.validation=8",
-    "data.suite=6",
-    "schedule.epochs=1",
-    "schedule.max_steps=1",
-    "schedule.validate_every=0",
-    "schedule.save_every=0",
-    "model.hidden_size=16",
-    "model.layers=1",
-    "model.vocab_size=400",
-)
+SMALL = (*TINY, "data.train=32", "data.validation=8", "data.suite=6", "schedule.epochs=1", "schedule.max_steps=1")
 
 
 @pytest.fixture(scope="module")

@@ -9,26 +9,22 @@ import pytest
 
 from experiments import jobs
 from experiments.jobs import Job, run_jobs
-from tests.experiments.conftest import run_here
+from tests.experiments.conftest import TINY, run_here
 
-TINY = (
+SMALL = (
+    *TINY,
     "data.train=32",
     "data.validation=8",
     "data.suite=8",
-    "schedule.validate_every=0",
-    "schedule.save_every=0",
     "schedule.comparisons_per_step=16",
-    "model.hidden_size=16",
-    "model.layers=1",
-    "model.vocab_size=400",
     "loss=ranking",
 )
 
 
 def test_a_failing_job_ends_the_call_and_the_job_beside_it(tmp_path: Path) -> None:
     # Ten thousand epochs would take hours: the call comes back only if the other job is stopped.
-    endless = Job("endless", tmp_path / "endless", (*TINY, "schedule.epochs=10000"))
-    failing = Job("failing", tmp_path / "failing", (*TINY, "data.validation=-1"))
+    endless = Job("endless", tmp_path / "endless", (*SMALL, "schedule.epochs=10000"))
+    failing = Job("failing", tmp_path / "failing", (*SMALL, "data.validation=-1"))
     with pytest.raises(ValueError, match=r"data\.validation=-1: expected 0 \(all\) or more"):
         run_jobs([endless, failing], workers=2)
     assert not (tmp_path / "endless" / "model").exists()
@@ -39,7 +35,7 @@ def test_a_new_first_stage_is_followed_by_a_new_training(tmp_path: Path, monkeyp
 
     def made(steps: int) -> tuple[int, int]:
         warm_up = ("head=scalar", "loss=ranking", f"schedule.max_steps={steps}")
-        overrides = (*TINY, "loss=cls", "head=pairwise_span", "schedule.epochs=1", "schedule.max_steps=1")
+        overrides = (*SMALL, "loss=cls", "head=pairwise_span", "schedule.epochs=1", "schedule.max_steps=1")
         job = Job("one", tmp_path / "one", overrides, stages=(warm_up, ()))
         run_here([job])
         folders = (tmp_path / "one" / "stage_1" / "model", tmp_path / "one" / "model")

@@ -23,7 +23,7 @@ from experiments.paper_tables.cells import Cell, Grid, over_seeds
 from experiments.paper_tables.plan import make_plan
 from experiments.paper_tables.scales import SCALES, DataSet
 from experiments.truth import true_win_rates
-from tests.experiments.conftest import run_here
+from tests.experiments.conftest import TINY, run_here
 from tests.made_files import outcomes
 
 DATA = ("data.train=64", "data.validation=16", "data.suite=12")
@@ -31,17 +31,9 @@ SEEDS = (7,)
 PAIRS = ("detail",)
 TABLES = (1, 5)
 """Accuracies and rankings: the others vary what these train."""
-TINY = replace(
+GRID = replace(
     SCALES["demo"],
-    common=(
-        "schedule.max_steps=1",
-        "schedule.comparisons_per_step=16",
-        "schedule.validate_every=0",
-        "schedule.save_every=0",
-        "model.hidden_size=16",
-        "model.layers=1",
-        "model.vocab_size=400",
-    ),
+    common=(*TINY, "schedule.max_steps=1", "schedule.comparisons_per_step=16"),
     sizes={"small": (), "smaller": ("model.hidden_size=8", "model.heads=2")},
     data={"": DataSet(("data=simulation", *DATA), ("D", "T"), "D")},
     seeds=SEEDS,
@@ -61,7 +53,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         folders.append(Path(config.run_dir))
         return train(config, callbacks)
 
-    monkeypatch.setattr(reproduce, "SCALES", {"tiny": TINY})
+    monkeypatch.setattr(reproduce, "SCALES", {"tiny": GRID})
     monkeypatch.setattr(reproduce, "run_jobs", run_here)
     monkeypatch.setattr(jobs, "_quiet", lambda folder: None)
     monkeypatch.setattr(jobs, "run_training", counted)
@@ -81,7 +73,7 @@ def test_six_tables_hold_the_runs_numbers_and_only_what_is_missing_is_trained(
     check_claims(out)
     before = {path.name: path.read_bytes() for path in out.glob("[0-9]*.csv")}
     assert len(before) == len(TABLES)
-    plan = make_plan(replace(TINY, tables=(1,)), (), out, SEEDS)
+    plan = make_plan(replace(GRID, tables=(1,)), (), out, SEEDS)
     start = next(job.start.parent for job in plan.jobs if job.start)
     shutil.rmtree(start / "model")
     trained.clear()
@@ -91,12 +83,12 @@ def test_six_tables_hold_the_runs_numbers_and_only_what_is_missing_is_trained(
 
 
 def chosen() -> list[Any]:
-    return [question for question in TINY.questions() if int(question.key[0]) in TABLES]
+    return [question for question in GRID.questions() if int(question.key[0]) in TABLES]
 
 
 def check_accuracies(out: Path) -> None:
     """Every value of every seed against ``results.json`` of the run behind it, and cells against their seeds."""
-    plan = make_plan(TINY, (), out, SEEDS)
+    plan = make_plan(GRID, (), out, SEEDS)
     folders = {job.name: job.folder for job in plan.jobs}
     for question in chosen():
         made = pd.read_csv(out / f"{question.key}.csv", skiprows=1)
@@ -164,7 +156,7 @@ def check_index(out: Path, shown: str) -> None:
         assert f"{title}: " in shown.replace("\n", " ")
         measure = "Kendall's tau [95 % interval] (queries)" if key == "5_contradictory" else "accuracy [95 % interval]"
         assert f"_{title}: {measure}" in table
-    assert text.count("Theirs: votes of LMArena") == text.count(f"Ours: {TINY.ours}") == len(TABLES)
+    assert text.count("Theirs: votes of LMArena") == text.count(f"Ours: {GRID.ours}") == len(TABLES)
 
 
 def board(wins: dict[str, float], simulated: Any) -> Leaderboard:

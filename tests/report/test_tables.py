@@ -14,14 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from crm.report import plots
-from crm.report.tables import (
-    caption,
-    markdown_text,
-    number,
-    print_table,
-    suite_table,
-    write_table,
-)
+from crm.report.tables import caption, markdown_text, number, print_table, suite_table, write_table
 from crm.schema import Result
 
 

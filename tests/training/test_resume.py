@@ -246,8 +246,6 @@ def test_resuming_nothing_is_an_error(tmp_path: Path) -> None:
         train(tmp_path, "resume=true")
     with pytest.raises(ValueError, match=r"it holds no config\.yaml of a run; give the folder of a training run"):
         rewrite_resume([f"resume={tmp_path}"])
-    with pytest.raises(ValueError, match="no such folder"):
-        rewrite_resume([f"resume={tmp_path / 'nothing'}"])
     assert rewrite_resume(["resume=true"]) == ["resume=true", "hydra.output_subdir=null"], "what Hydra wrote stays"
 
 

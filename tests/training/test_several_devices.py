@@ -190,11 +190,6 @@ def test_a_pretrained_folder_with_adapters_and_checkpointing_is_sharded(
     assert_trained_alike(tmp_path / "sharded", tmp_path / "alone", start)
 
 
-def test_muon_cannot_be_sharded(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"optimizer.name='muon': expected adamw .*optimizer=paper"):
-        train(tmp_path, "trainer.strategy=fsdp", "optimizer.name=muon")
-
-
 def test_a_launcher_with_another_number_of_processes_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
