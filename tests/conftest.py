@@ -51,6 +51,12 @@ def rounding(values: Any, terms: int = SUMMED) -> float:
     return float(terms**0.5 * torch.finfo(values.dtype).eps * values.abs().max())
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`make quick` does not import folders all of whose tests are slow, nor what they import: TRL takes seconds."""
+    whole = collection_path.name in ("bench", "experiments", "first_hour") and collection_path.parent.name == "tests"
+    return True if whole and config.getoption("markexpr") == "not slow" else None
+
+
 def pytest_collection_finish() -> None:
     """The garbage collector no longer walks through all that was imported, which takes a tenth of the time."""
     gc.collect()

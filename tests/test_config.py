@@ -15,7 +15,7 @@ NEEDED = {"evaluate": ["judge=length"], "leaderboard": ["judge=length"], "best_o
 TOGETHER = {
     "train": (
         ("noise", "direction", "optimizer", "schedule", "logger", "batching", "debug"),
-        *(("model",), ("head",), ("loss",), ("trainer",), ("experiment",)),
+        *(("model", "loss", "trainer"), ("head",), ("experiment",)),
     ),
     "evaluate": (("judge",),),
     "leaderboard": (("bank",),),

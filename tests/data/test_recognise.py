@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from crm.config import compose
+from crm.data.config import DataConfig
 from crm.data.load import read_source
 from crm.data.recognise import recognise
 from crm.io.intake import Intake
@@ -21,8 +22,7 @@ from tests.made_files import write_rows as write
 
 def read(path: Path | str) -> list[Preference]:
     """The records, as ``python train.py data=<path>`` reads them."""
-    data = compose("train", ["data=file", f"data.path='{path}'"], Path()).data
-    return list(read_source(data, Intake(strict=True)))
+    return list(read_source(DataConfig(name="file", root="", path=str(path)), Intake(strict=True)))
 
 
 def of_winner(record: Preference) -> tuple[str, str, str, tuple[str, ...]]:

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import OmegaConf
 
-from crm.config import compose
 from crm.data import table
+from crm.data.config import DataConfig
 from crm.io.intake import Intake
 from crm.schema import Message, Preference
 from tests.made_files import chat, write_rows
@@ -212,10 +214,10 @@ def shown(message: str) -> list[str]:
 
 
 def given(word: str) -> Mapping[str, str]:
-    winners: Mapping[str, str] = compose(
-        "train", ["data=file", "data.name=table", "data.path=x", word], Path("run")
-    ).data.winners
-    return winners
+    """As Hydra's parser and our settings take the word."""
+    (override,) = OverridesParser.create().parse_overrides([word])
+    winners = OmegaConf.to_container(OmegaConf.create(override.value()), resolve=True)
+    return DataConfig(name="table", root="", path="x", winners=winners).winners or {}
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ from crm.training.devices import wrap
 from tests.model.helpers import KEY_HEADS, PUBLISHED, SIZE, VOCABULARY, qwen3
 
 STOCK = {"scalar": AutoModelForSequenceClassification, "pairwise_span": AutoModelForTokenClassification}
+ENDS = pytest.mark.parametrize("size", ["0.6B", "8B"], indirect=True)
+"""The smallest, whose embeddings are tied, and the largest, whose embeddings are not."""
 PROJECTIONS = ("q", "k", "v", "o", "gate", "up", "down")
 
 
@@ -63,6 +65,7 @@ def test_parameters_and_tied_embeddings(size: str, backbone: Any) -> None:
     assert benched == (hidden, inner, heads, layers, tied, VOCABULARY, SIZE)
 
 
+@ENDS
 def test_adapters_are_on_every_projection_and_nowhere_else(size: str, backbone: Any) -> None:
     pytest.importorskip("peft")
     with torch.device("meta"):
@@ -74,6 +77,7 @@ def test_adapters_are_on_every_projection_and_nowhere_else(size: str, backbone: 
     assert wrapped == {f"{name}_proj" for name in PROJECTIONS} and len(trained) == 2 * 7 * layers
 
 
+@ENDS
 @pytest.mark.parametrize("head", STOCK)
 def test_exported_names_are_those_of_stock_classes(head: str, backbone: Any) -> None:
     exported = to_hugging_face(RewardModel(backbone, build_score(head, backbone.config.hidden_size, 0), head))
@@ -86,6 +90,7 @@ def test_exported_names_are_those_of_stock_classes(head: str, backbone: Any) -> 
     assert {name for name in found if not name.startswith("score.")} == of_the_hub
 
 
+@ENDS
 def test_fsdp2_shards_every_weight_once_layer_by_layer(size: str, backbone: Any) -> None:
     model = RewardModel(backbone, build_score("scalar", backbone.config.hidden_size, 0).to("meta"), "scalar")
     whole = {name: p.shape for name, p in model.named_parameters()}

@@ -32,17 +32,16 @@ def reader(make_model: Any, make_encoder: Any) -> LateReader:
     return judge.late_reader
 
 
-def voted(reader: LateReader, like: str, opposite: str, count: int, longest: int = 9) -> list[Preference]:
+def voted(reader: LateReader, like: str, opposite: str, count: int) -> list[Preference]:
     """Who prefers what ``like`` has over ``opposite`` in this judge's eyes."""
-    rng = random.Random(7)
-    rows = []
-    for number in range(count):
-        texts = [" ".join(rng.choices(WORDS, k=rng.randint(1, longest))) for _ in "ab"]
-        prompt = turn("user", f"Question {number}")
-        one, other = reader.responses([(prompt, turn("assistant", text)) for text in texts])
-        gap = float((one - other) @ added_up(reader.criterion_vectors([like, opposite]), [1, -1]))
+    rng, rows = random.Random(7), []
+    sides = [turn("assistant", " ".join(rng.choices(WORDS, k=rng.randint(1, 9)))) for _ in range(2 * count)]
+    prompts = [turn("user", f"Question {number}") for number in range(count)]
+    vectors = reader.responses([(prompts[place // 2], side) for place, side in enumerate(sides)])
+    scores = vectors @ added_up(reader.criterion_vectors([like, opposite]), [1, -1])
+    for number, gap in enumerate((scores[::2] - scores[1::2]).tolist()):
         winner = "tie" if abs(gap) < 0.05 else "a" if gap > 0 else "b"
-        rows.append(Preference(str(number), prompt, *(turn("assistant", text) for text in texts), winner=winner))
+        rows.append(Preference(str(number), prompts[number], *sides[2 * number : 2 * number + 2], winner=winner))
     return rows
 
 

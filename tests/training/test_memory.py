@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from transformers import Qwen3Model
 from crm.config import compose
 from crm.model.attention.frozen_layers import freeze_lower_layers
 from crm.model.backbone import add_lora
+from crm.training.config import TrainConfig
 from crm.training.memory import (
     GIB,
     MemoryNeed,
@@ -116,6 +118,13 @@ CHOICES = [
 """Full 4B: 16 bytes a weight are 60 GiB, 20 with DDP 75; 8B: 113 GiB, on 8 devices 14 each."""
 
 
+@pytest.fixture(scope="module")
+def pretrained() -> TrainConfig:
+    words = ["model=pretrained", "model.path=x", "data=simulation", "trainer.accelerator=gpu", "trainer.nodes=1"]
+    config: TrainConfig = compose("train", [*words, "trainer.precision=bf16-mixed"], Path("run"))
+    return config
+
+
 @pytest.mark.parametrize(("name", "devices", "gigabytes", "rank", "chosen", "checkpointing"), CHOICES)
 def test_strategy_and_checkpointing_of_a_pretrained_model(
     name: str,
@@ -124,15 +133,15 @@ def test_strategy_and_checkpointing_of_a_pretrained_model(
     rank: int,
     chosen: str,
     checkpointing: bool,
+    pretrained: TrainConfig,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     config = qwen3(*PUBLISHED[name][:4], vocab_size=VOCABULARY)
     config.architectures = ["Qwen3Model"]
     config.save_pretrained(tmp_path)
-    settings = ["model=pretrained", f"model.path={tmp_path}", "data=simulation", "trainer.accelerator=gpu"]
-    settings += [f"trainer.devices={devices}", "trainer.nodes=1", "trainer.precision=bf16-mixed"]
-    run = compose("train", [*settings, f"model.lora_rank={rank}"], tmp_path / "run")
+    run = deepcopy(pretrained)
+    run.model.path, run.model.lora_rank, run.trainer.devices = str(tmp_path), rank, devices
     monkeypatch.setattr("crm.training.memory.training_device", lambda accelerator: torch.device("cuda", 0))
     monkeypatch.setattr("crm.training.memory.memory_of", lambda device: int(gigabytes * 0.99 * GIB))
     if not chosen:

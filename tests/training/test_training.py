@@ -24,6 +24,7 @@ from crm.model.backbone import show_loading
 from crm.model.export import load_checkpoint
 from crm.model.reward_model import RewardModel
 from crm.training.callbacks import rates
+from crm.training.config import TrainerConfig
 from crm.training.datamodule import PreferenceDataModule
 from crm.training.devices import settle_precision
 from crm.training.train import TrainingOutcome, build_model, run_training
@@ -134,11 +135,11 @@ def test_devices_that_are_not_there_are_an_error_before_any_data_is_read(
 
 @pytest.mark.parametrize(("fast", "settled"), [(True, "bf16-mixed"), (False, "32-true")])
 def test_a_cpu_without_bfloat16_instructions_computes_in_float32(
-    fast: bool, settled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fast: bool, settled: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("crm.training.devices.computes_bfloat16", lambda device: fast)
     for given, expected in (("auto", settled), ("bf16-mixed", "bf16-mixed")):
-        trainer = compose("train", [*TINY, f"trainer.precision={given}"], tmp_path).trainer
+        trainer = TrainerConfig(precision=given)
         settle_precision(trainer)
         assert trainer.precision == expected
 
