@@ -257,10 +257,12 @@ def read_alone(judge: Judge, bank: Bank, criterion: str) -> np.ndarray:
 
 
 def test_the_newest_counts_unless_one_is_named(folder: Path, tmp_path: Path) -> None:
+    bank = made_bank().of_queries(made_bank().queries[:8])
+    bank.save(folder)
     for name, order in (("a.csv", "long lister short"), ("b.csv", "short lister long")):
         rows = ["query,model,criterion,score"]
         for place, who in enumerate(order.split()):
-            rows += [f"q{n:02},{who},{what},{-place}" for n in range(24) for what in ("Humour", "Length")]
+            rows += [f"q{n:02},{who},{what},{-place}" for n in range(8) for what in ("Humour", "Length")]
         (tmp_path / name).write_text("\n".join(rows), encoding="utf-8")
         score(folder, f"ratings={name}")
     assert set(score(folder, "judge=traits").columns) == {*MEASURES, "Humour"}
@@ -278,7 +280,7 @@ def test_the_newest_counts_unless_one_is_named(folder: Path, tmp_path: Path) -> 
         ValueError, match=r"scored_by='gpt': has scored nothing in .*; choose one of counting, people \(a"
     ):
         first("funny answers", "scored_by=gpt")
-    assert open_matrix(made_bank(), folder).columns["Humour"].by == "people (b.csv)"
+    assert open_matrix(bank, folder).columns["Humour"].by == "people (b.csv)"
     score(folder, "ratings=a.csv")
     assert first("funny answers") == "long", "scored again, it is the newest"
 
