@@ -47,7 +47,7 @@ install-dev: .venv/.installed-dev ## The same, and what tests, benchmarks and al
 test: install-dev ## Run the whole test suite (CPU, no network), one process a core
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 6 --dist loadfile
 
-quick: install-dev ## Run the tests that start no training, no process and no browser: 2 to 3 minutes
+quick: install-dev ## Run the tests that start no training, no process and no browser: 1 to 2 minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 6 --dist loadfile -m 'not slow'
 
 lint: install-dev ## Check style, types, who imports whom, and words

@@ -9,6 +9,7 @@ import re
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -266,20 +267,21 @@ def test_the_newest_counts_unless_one_is_named(folder: Path, tmp_path: Path) -> 
         (tmp_path / name).write_text("\n".join(rows), encoding="utf-8")
         score(folder, f"ratings={name}")
     assert set(score(folder, "judge=traits").columns) == {*MEASURES, "Humour"}
-    given = ["judge=traits", "bank=folder", f"bank.path='{folder}'", "progress=false"]
+    words = ["judge=traits", "bank=folder", f"bank.path='{folder}'", "progress=false", "criteria=[x]"]
+    config = compose("leaderboard", words, tmp_path / "ranked")
 
-    def first(line: str, *words: str) -> str:
-        config = compose("leaderboard", [*given, f"criteria=[{line}]", *words], tmp_path / "ranked")
-        return next(iter(run_leaderboard(config, show=False).win_rates()))
+    def first(line: str, scored_by: str | None = None) -> str:
+        chosen = replace(config, criteria=[line], scored_by=scored_by)
+        return next(iter(run_leaderboard(chosen, show=False).win_rates()))
 
     assert (first("funny answers"), first("long answers")) == ("short", "short")
-    assert first("funny answers", "scored_by='people (a.csv)'") == "long"
-    assert first("long answers", "scored_by=counting") == "long", "counts are there, and the oldest"
-    assert first("funny answers", "scored_by=counting") == "short", "who has not scored it leaves it to the newest"
+    assert first("funny answers", "people (a.csv)") == "long"
+    assert first("long answers", "counting") == "long", "counts are there, and the oldest"
+    assert first("funny answers", "counting") == "short", "who has not scored it leaves it to the newest"
     with pytest.raises(
         ValueError, match=r"scored_by='gpt': has scored nothing in .*; choose one of counting, people \(a"
     ):
-        first("funny answers", "scored_by=gpt")
+        first("funny answers", "gpt")
     assert open_matrix(bank, folder).columns["Humour"].by == "people (b.csv)"
     score(folder, "ratings=a.csv")
     assert first("funny answers") == "long", "scored again, it is the newest"
