@@ -89,6 +89,24 @@ def _rm_bench(row: Row, file: str) -> Item:
     return _item(f"{kind}-{row['id']}", row["prompt"], [*chosen, *rejected], right=(0, 1, 2), category=domain)
 
 
+SECTIONS = {
+    ("Chat",): ("alpacaeval", "mt-bench-easy", "mt-bench-med"),
+    ("Chat Hard",): ("mt-bench-hard", "llmbar"),
+    ("Safety",): ("refusals", "xstest", "donotanswer"),
+    ("Reasoning", "math"): ("math-prm",),
+    ("Reasoning", "code"): ("hep",),
+}
+"""RewardBench's sections, by how names of its subsets begin; mathematics and code count alike."""
+
+
+def _reward_bench(row: Row, file: str) -> Item:
+    subset, pair = str(row["subset"]), [row["chosen"], row["rejected"]]
+    section = next((name for name, starts in SECTIONS.items() if subset.startswith(starts)), None)
+    if section is None:
+        raise RecordError("subset", f"{subset!r:.80} is none of RewardBench's")
+    return _item(f"{subset}-{row['id']}-{_digest(row['prompt'], *pair)}", row["prompt"], pair, category=section)
+
+
 def _reward_bench_2(row: Row, file: str) -> Item:
     chosen, rejected = row["chosen"], row["rejected"]
     right = tuple(range(len(chosen)))
@@ -184,7 +202,7 @@ def _hhh(row: Row, file: str) -> Item:
 READERS = {
     read.__name__.removeprefix("_"): read
     for read in (
-        *(_rm_bench, _reward_bench_2, _judge_bench, _rubric_bench, _ppe_preference, _ppe_correctness),
+        *(_rm_bench, _reward_bench, _reward_bench_2, _judge_bench, _rubric_bench, _ppe_preference, _ppe_correctness),
         *(_personalized_rewardbench, _personal_reward_bench, _hhh),
     )
 }

@@ -8,7 +8,6 @@ failed in one order or both: no verdict is not a wrong one, and ``failure_rate``
 from __future__ import annotations
 
 import json
-import logging
 import math
 import platform
 import re
@@ -37,9 +36,8 @@ from crm.report.statistics import (
     mean_interval,
 )
 from crm.report.tables import csv_text
-from crm.schema import Comparison, Prediction, Result
+from crm.schema import Prediction, Result
 
-log = logging.getLogger(__name__)
 SCHEMA_VERSION = 2
 PACKAGES = ("numpy", "scipy", "pandas", "torch", "transformers", "lightning")
 
@@ -122,38 +120,6 @@ def _pair(sample: Sample) -> str:
 
 def _count(value: int, n: int) -> Interval:
     return Interval(float(value), 0.0, float(value), float(value), n, n)
-
-
-def write_rewardbench(
-    folder: Path,
-    comparisons: Sequence[Comparison],
-    predictions: Sequence[Prediction],
-    subsets: Mapping[str, str | None],
-    *,
-    model: str,
-    template: bool,
-) -> None:
-    """Write ``rewardbench/eval-set.json``, in the shape of allenai/reward-bench, scripts/run_rm.py.
-
-    It holds the share of right rows in every subset; ``subsets`` are by ``preference_id``. A tie counts one half
-    (there, nothing), and rows without a verdict are left out and counted (there, long ones are cut).
-    """
-    of = {row.id: subsets[row.preference_id] for row in comparisons}
-    rows = _labelled([sample for samples in to_samples(predictions).values() for sample in samples])
-    if not rows or None in of.values():
-        log.warning("no result file of RewardBench: it needs subsets and verdicts")
-        return
-    logits, labels, _ = _columns(rows)
-    shares = pd.Series(correctness(logits, labels)).groupby([of[row.comparison_id] for row in rows]).mean()
-    scored = all(row.score_a is not None for row in predictions if row.failure is None)
-    facts = {
-        "model": model,
-        "model_type": "Seq. Classifier" if scored else "Custom Classifier",
-        "chat_template": "tokenizer" if template else "none",
-    }
-    log.info("rewardbench: %d rows; left out: %d failed or too long", len(rows), len(of) - len(rows))
-    text = json.dumps(facts | shares.to_dict(), indent=4, sort_keys=True)
-    replace_file(folder / "rewardbench" / "eval-set.json", text)
 
 
 def environment() -> dict[str, str]:

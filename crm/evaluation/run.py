@@ -14,7 +14,7 @@ from crm.data.load import load_data
 from crm.data.splits import Splits
 from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.predictions import predict, to_samples
-from crm.evaluation.results import summarise, write_results, write_rewardbench
+from crm.evaluation.results import summarise, write_results
 from crm.evaluation.robustness import CARD_TEXT, CLEAN, SEED, attacked, effects_of
 from crm.io.installed import commit
 from crm.io.processes import Processes, start
@@ -146,10 +146,7 @@ def write_reports(
     results: list[Result],
     show: bool,
 ) -> None:
-    """``results.json``, ``results.csv``, ``suites.md``/``.csv``, ``suites.png``, and the table in the terminal.
-
-    Also RewardBench's own file for its data.
-    """
+    """``results.json``, ``results.csv``, ``suites.md``/``.csv``, ``suites.png``, and the table in the terminal."""
     out, title, named = Path(config.run_dir), results[0].config, {opened.name: results}
     run = opened.facts() | {
         "seed": config.seed,
@@ -168,8 +165,3 @@ def write_reports(
         print_table(table, f"Accuracy with 95 % intervals, clustered by prompt ({out})")
     numbers = {f"{result.suite}/{result.metric}": result.value for result in results}
     track(config.logger, out, name=title, group="evaluate", config=asdict(config), numbers=numbers)
-    if config.data.name == "rewardbench" and "D+" in suites:
-        model, template = str(config.judge.path or config.checkpoint or opened.name), bool(opened.prompt_digest)
-        own = [row for row in readings.predictions if row.suite == "D+"]
-        subsets = {row.id: row.topic for row in splits.suites["D"]}
-        write_rewardbench(out, suites["D+"], own, subsets, model=model, template=template)

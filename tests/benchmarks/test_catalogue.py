@@ -14,6 +14,7 @@ from tests.made_files import write_rows
 
 PAIR = {"prompt": "Why?", "chosen": ["Because."], "rejected": ["No.", "Maybe.", "Ask."]}
 ROWS = {
+    "reward_bench": [{"id": 31, "prompt": "Why?", "chosen": "Because.", "rejected": "No.", "subset": "hep-python"}],
     "reward_bench_2": [
         {"id": "7", **PAIR, "num_correct": 1, "total_completions": 4, "subset": "Math"},
         {"id": "ref:1", **PAIR, "num_correct": 1, "total_completions": 4, "subset": "Ties"},
@@ -89,6 +90,7 @@ def test_prompt_and_responses_are_read(name, tmp_path):
 @pytest.mark.parametrize(
     ("name", "right", "criteria", "category"),
     [
+        ("reward_bench", (0,), (), ("Reasoning", "code")),
         ("reward_bench_2", (0,), (), ("Math",)),
         ("rm_bench", (0, 1, 2), (), ("chat",)),
         ("rubric_bench", (1,), ("Is short", "Gives a reason"), ("STEM",)),
