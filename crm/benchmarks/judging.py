@@ -17,6 +17,7 @@ from crm.benchmarks.protocols import Item, Scores
 from crm.benchmarks.report import Outcome
 from crm.evaluation.config import EvaluateConfig
 from crm.io.draws import generator
+from crm.io.files import whole_lines
 from crm.io.processes import Processes
 from crm.judges.open import OpenedJudge
 from crm.picking.criteria import read_pool
@@ -120,10 +121,7 @@ def judged(
 def _read_scores(folder: Path, name: str) -> dict[str, list[float | None]]:
     found: dict[str, list[float | None]] = {}
     for file in sorted(folder.glob(f"{name}.*.jsonl")):
-        whole, _, cut = file.read_bytes().rpartition(b"\n")
-        if cut:  # was being written when a run was killed
-            file.write_bytes(whole + b"\n" * bool(whole))
-        found |= dict(json.loads(line) for line in whole.split(b"\n") if line)
+        found |= dict(map(json.loads, whole_lines(file)))
     return found
 
 

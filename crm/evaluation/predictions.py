@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.progress import Progress
 
-from crm.io.files import replace_file
+from crm.io.files import replace_file, whole_lines
 from crm.io.processes import ALONE, Processes
 from crm.judges.judge import Asked, Judge
 from crm.schema import Comparison, Prediction, to_json
@@ -87,9 +87,7 @@ def merge_parts(path: Path) -> set[Key]:
     parts = sorted(path.parent.glob(f"{escape(path.name)}.*.part"))
     rows: dict[Key, Prediction] = {}
     for file in [file for file in (path, *parts) if file.exists()]:
-        whole = file.read_bytes().rpartition(b"\n")
-        if whole[2]:  # was being written when the run was killed
-            file.write_bytes(whole[0] + whole[1])
+        whole_lines(file)
         for row in read_predictions(file):
             rows.setdefault((row.comparison_id, row.order), row)
     if parts:

@@ -25,6 +25,16 @@ def replace_file(path: Path | str, content: str | bytes) -> Path:
     return Path(path)
 
 
+def whole_lines(path: Path) -> list[bytes]:
+    """The lines of a file that may be missing; a last one that was cut off, as by a kill, is removed from it."""
+    if not path.is_file():
+        return []
+    whole, _, cut = path.read_bytes().rpartition(b"\n")
+    if cut:
+        path.write_bytes(whole + b"\n" if whole else b"")
+    return whole.splitlines()
+
+
 def with_nulls(value: Any) -> Any:
     """A value of nested dicts and lists for JSON, which has no NaN and no infinity: those are null."""
     return to_jsonable_python(value, inf_nan_mode="null")
