@@ -36,12 +36,14 @@ class RecordError(ValueError):
         self.why = why
 
     @classmethod
-    def of(cls, error: ValidationError, field: str = "") -> RecordError:
+    def of(cls, errors: Sequence[Any], field: str = "") -> RecordError:
         """The first of pydantic's errors; ``field`` is the name of what was validated."""
-        first = error.errors(include_url=False)[0]
+        first = errors[0]
         for part in first["loc"]:
             field += f"[{part}]" if isinstance(part, int) else f".{part}" if field else part
-        if first["type"] in ("missing", "unexpected_keyword_argument"):
+        if first["type"] == "value_error":
+            return cls(field, str(first["ctx"]["error"]))
+        if first["type"] in ("missing", "unexpected_keyword_argument", "extra_forbidden"):
             return cls(field, "missing" if first["type"] == "missing" else "unknown field")
         if first["type"] == "one_of":
             return cls(field, f"{short(first['input'])} {first['msg']}")
@@ -101,7 +103,7 @@ def validated(kind: Any, value: Any, field: str = "") -> Any:
     try:
         return _adapter(kind).validate_python(value)
     except ValidationError as error:
-        raise RecordError.of(error, field) from None
+        raise RecordError.of(error.errors(include_url=False), field) from None
 
 
 def messages(turns: Any, field: str) -> tuple[Message, ...]:

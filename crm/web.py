@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import uvicorn
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from crm.config import Settings
-from crm.schema import short
+from crm.schema import RecordError
 
 OWN = ("localhost", "127.0.0.1", "::1")
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*")
@@ -45,14 +45,6 @@ class Body(BaseModel):
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
-    @model_validator(mode="before")
-    @classmethod
-    def known_fields(cls, given: Any) -> Any:
-        """Raise ``ValueError`` for another field, with those that there are."""
-        if isinstance(given, dict) and (others := [name for name in given if name not in cls.model_fields]):
-            raise ValueError(f"{short(others[0])}: no such field; there are {', '.join(cls.model_fields)}")
-        return given
-
 
 def request_mistake(errors: Sequence[Any]) -> str:
     """The first of FastAPI's errors as a sentence: the field, such as ``groups[0].messages``, and what is wrong."""
@@ -60,14 +52,9 @@ def request_mistake(errors: Sequence[Any]) -> str:
     if first["type"] == "json_invalid" or isinstance(first["input"], bytes):
         return "body: expected JSON in UTF-8, with the header Content-Type: application/json"
     place, *parts = first["loc"]
-    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).removeprefix(".")[:80]
-    if first["type"] == "value_error":
-        error = str(first["ctx"]["error"])
-        return f"{field}: {error}" if field else error
-    if first["type"] == "missing":
-        return f"{field or place}: missing"
-    why = first["msg"].replace("Input should be", "expected").replace("Tuple", "list").replace("tuple", "list")
-    return f"{field or place}: {why[:1].lower()}{why[1:]}, got {short(first['input'])}"
+    if first["type"] == "value_error" and not parts:
+        return str(first["ctx"]["error"])
+    return str(RecordError.of([first | {"loc": parts or [place]}]))
 
 
 class KnownHosts(TrustedHostMiddleware):

@@ -71,7 +71,7 @@ class Intake:
                     why = f"{name!r} is already on line {first}; ids must be unique (data.strict=false leaves it out)"
                     raise RecordError("id", why)
             except (RecordError, ValidationError) as error:
-                wrong = RecordError.of(error) if isinstance(error, ValidationError) else error
+                wrong = RecordError.of(error.errors(include_url=False)) if isinstance(error, ValidationError) else error
                 self._reject(Rejection(str(path), number, wrong.field, wrong.why))
             else:
                 self.kept += 1

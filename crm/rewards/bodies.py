@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from crm.io.rows import check_text
 from crm.model.heads import POINTWISE_INSTRUCTION
-from crm.rewards.scoring import Group, Pair, Turns, conversation, criteria_texts
-from crm.schema import Message, RecordError, Texts
+from crm.rewards.scoring import Group, Pair, conversation, criteria_texts
+from crm.schema import RecordError, Texts, Turns
 from crm.web import Body
-
-Text = Annotated[str, Field(max_length=200_000)]
-
-
-class Turn(Body):
-    """One turn of a conversation."""
-
-    role: Literal["system", "user", "assistant"]
-    """Who speaks."""
-    content: Text
-    """Its text; may be empty."""
-
-
-Talk = Annotated[list[Turn], Field(min_length=1, max_length=256)]
 
 
 def _as_turns(given: Any) -> Any:
@@ -31,7 +18,15 @@ def _as_turns(given: Any) -> Any:
     return [{"role": "assistant", "content": given}] if isinstance(given, str) else given
 
 
-Response = Annotated[Talk, BeforeValidator(_as_turns, json_schema_input_type=Text | Talk)]
+def _without_surrogates(turns: Turns) -> Turns:
+    for turn in turns:
+        check_text("content", turn.content)
+    return turns
+
+
+Talk = Annotated[Turns, AfterValidator(_without_surrogates)]
+Response = Annotated[Talk, BeforeValidator(_as_turns, json_schema_input_type=str | Turns)]
+Responses = Annotated[tuple[Response, ...], Field(min_length=1)]
 
 
 class Asked(Body):
@@ -46,12 +41,12 @@ class Asked(Body):
 class GroupBody(Asked):
     """Responses to one prompt."""
 
-    responses: Annotated[list[Response], Field(min_length=1, max_length=1024)]
+    responses: Responses
     """Each is the text of the assistant's turn, or all turns of the response."""
 
     def group(self) -> Group:
         """The record that is read."""
-        return Group(self.criteria, _turns(self.messages), tuple(map(_turns, self.responses)))
+        return Group(self.criteria, self.messages, self.responses)
 
 
 class PairBody(Asked):
@@ -64,7 +59,7 @@ class PairBody(Asked):
 
     def pair(self) -> Pair:
         """The record that is read."""
-        return Pair(Group(self.criteria, _turns(self.messages), (_turns(self.first), _turns(self.second))), 0, 1)
+        return Pair(Group(self.criteria, self.messages, (self.first, self.second)), 0, 1)
 
 
 class Request(Body):
@@ -77,14 +72,14 @@ class Request(Body):
 class ScoreRequest(Request):
     """Groups to give rewards for."""
 
-    groups: Annotated[list[GroupBody], Field(min_length=1, max_length=256)]
+    groups: Annotated[list[GroupBody], Field(min_length=1)]
     """Prompts, each with its user and its responses."""
 
 
 class CompareRequest(Request):
     """Pairs to compare."""
 
-    pairs: Annotated[list[PairBody], Field(min_length=1, max_length=256)]
+    pairs: Annotated[list[PairBody], Field(min_length=1)]
     """Prompts, each with its user and two responses."""
 
 
@@ -97,11 +92,11 @@ class GetRewardRequest(BaseModel):
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
-    query: Annotated[list[Text], Field(max_length=256)]
+    query: list[str]
     """Prompt and response of each sample as the policy's tokenizer writes them."""
-    prompts: list[Text]
+    prompts: list[str]
     """The prompts alone, likewise."""
-    labels: list[Text | None]
+    labels: list[str | None]
     """For each sample the text of a JSON object with ``criteria`` and ``prompt`` (text or messages)."""
 
 
@@ -117,8 +112,7 @@ class ClassifyRequest(BaseModel):
 
     def group(self) -> Group:
         """The last turn is the response; a system turn as our chat template writes it holds the criteria."""
-        turns = _turns(self.messages)
-        criteria: tuple[str, ...] = ()
+        turns, criteria = self.messages, ()
         if turns[0].role == "system" and turns[0].content.startswith(POINTWISE_INSTRUCTION):
             lines = turns[0].content.removeprefix(POINTWISE_INSTRUCTION).strip().split("\n- ")
             criteria, turns = criteria_texts([line.removeprefix("- ") for line in lines], "messages[0]"), turns[1:]
@@ -132,7 +126,3 @@ class Mistake(BaseModel):
     """What is wrong with a request, as a sentence that names the field."""
 
     detail: str
-
-
-def _turns(given: list[Turn]) -> Turns:
-    return tuple(Message(turn.role, turn.content) for turn in given)

@@ -77,18 +77,15 @@ class RewardQueue:
             await self._read(jobs)
 
     async def _read(self, jobs: Sequence[_Job]) -> None:
-        """A batch that breaks the judge is read again request by request, so that others get their answer."""
+        """A batch that breaks the judge fails as a whole, and the next is read."""
         try:
             outcomes = await asyncio.to_thread(read, self.rewards, [job.work for job in jobs])
         except Exception as error:
-            if len(jobs) > 1:
-                for job in jobs:
-                    await self._read([job])
-                return
-            log.exception("a request broke the judge")
+            log.exception("requests broke the judge")
             sentence = f"the judge could not read this ({type(error).__name__}); the server's log says more"
-            if not jobs[0].answer.done():
-                jobs[0].answer.set_exception(HTTPException(500, sentence))
+            for job in jobs:
+                if not job.answer.done():
+                    job.answer.set_exception(HTTPException(500, sentence))
             return
         for job, outcome in zip(jobs, outcomes, strict=True):
             if not job.answer.done():  # the client may be gone

@@ -136,12 +136,12 @@ def test_the_numbers_are_those_of_the_folder(make_model: Any, tokenizer: Any, tm
         (
             "score",
             {"groups": [group("a", n=1)]},
-            "groups[0]: 'n': no such field; there are criteria, messages, responses",
+            "groups[0].n: unknown field",
         ),
         (
             "score",
             b'{"groups": [{"messages": [{"role": "user", "content": "\\ud800"}], "responses": ["a"]}]}',
-            "groups[0].messages[0].content: expected a valid string, unable to parse raw data as a unicode string",
+            "groups[0].messages: content: holds a lone surrogate",
         ),
         ("rank", {"responses": ["a"]}, "messages: missing"),
     ],
@@ -212,7 +212,8 @@ def test_docs_describe_every_field() -> None:
     document = http.get("/openapi.json").json()
     assert all(f"{path}`" in PAGE for path in document["paths"]) and http.get("/docs").status_code == 200
     schemas = document["components"]["schemas"]
-    fields = [field for name, kind in schemas.items() if name != "Mistake" for field in kind["properties"].values()]
+    ours = [kind for name, kind in schemas.items() if name not in ("Mistake", "Message")]
+    fields = [field for kind in ours for field in kind["properties"].values()]
     assert len(fields) > 15 and all(field.get("description") for field in fields)
     assert set(schemas["GroupBody"]["properties"]) == {"criteria", "messages", "responses"}
     assert schemas["GroupBody"]["properties"]["responses"]["items"]["anyOf"][0]["type"] == "string"
