@@ -8,26 +8,27 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pandas as pd
-from fastapi import FastAPI, Query, Response
+from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
-from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.middleware.base import RequestResponseEndpoint
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from crm.leaderboard.bank.opening import PublishedRanking
 from crm.leaderboard.ranking import Leaderboard
 from crm.page.facts import Facts
 from crm.page.picks import Picking, PicksRequest, VotesRequest
-from crm.page.profile import Profile, ProfileError
+from crm.page.profile import Profile
 from crm.page.ranker import LEAST_QUERIES, Ranker, Ranking, change, duels, typical, why_invalid
 from crm.report.tables import csv_text
-from crm.web import Body, request_mistake
+from crm.web import Body, BodyLimit, request_mistake
 
 VERSION = "1"
 """Of the API, as in its paths: another one where a route or a field changes its meaning."""
+MAX_BODY = 4 * 1024 * 1024
+"""Bytes of a request, such as a file of votes."""
 FILES = Path(__file__).parent / "static"
 HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "
@@ -81,17 +82,25 @@ def make_api(ranker: Ranker, picking: Picking, about: About, card: Path | None =
     title = "User-centric subjective leaderboard"
     mistakes: dict[int | str, Any] = {status: {"model": Mistake} for status in (413, 422)}
     api = FastAPI(title=title, version=VERSION, docs_url=None, redoc_url=None, responses=mistakes)
-    api.add_middleware(SecurityHeaders)
+
+    api.add_middleware(BodyLimit, limit=MAX_BODY)
+
+    @api.middleware("http")
+    async def with_headers(request: Request, answer: RequestResponseEndpoint) -> Response:
+        response = await answer(request)
+        response.headers.update(HEADERS)
+        return response
+
     api.add_middleware(GZipMiddleware)
     api.exception_handler(RequestValidationError)(lambda _, error: _mistake(422, request_mistake(error.errors())))
-    api.exception_handler(ProfileError)(lambda _, error: _mistake(422, str(error)))
+    api.exception_handler(ValueError)(lambda _, error: _mistake(422, str(error)))
     api.exception_handler(HTTPException)(lambda _, error: _mistake(error.status_code, str(error.detail), error.headers))
 
     def ranked(profile: Profile) -> tuple[Ranking, Leaderboard]:
-        """What there is to explain, compare or keep. Raises `ProfileError` where nothing is ranked."""
+        """What there is to explain, compare or keep. Raises ``ValueError`` where nothing is ranked."""
         ranking = ranker.rank(profile)
         if ranking.board is None:
-            raise ProfileError(why_invalid(ranking))
+            raise ValueError(why_invalid(ranking))
         return ranking, ranking.board
 
     @api.get("/api/v1/health")
@@ -139,11 +148,7 @@ def make_api(ranker: Ranker, picking: Picking, about: About, card: Path | None =
     @api.post("/api/v1/compare")
     def compare(asked: CompareRequest) -> dict[str, Any]:
         """Kendall's tau of the rankings of two profiles, null where there is no order, and a row a model."""
-        boards = [ranked(profile)[1] for profile in (asked.first, asked.second)]
-        try:
-            return change(*boards)
-        except ValueError as error:
-            raise ProfileError(str(error)) from None
+        return change(*(ranked(profile)[1] for profile in (asked.first, asked.second)))
 
     @api.post("/api/v1/why")
     def why(asked: WhyRequest) -> dict[str, Any]:
@@ -171,7 +176,7 @@ def make_api(ranker: Ranker, picking: Picking, about: About, card: Path | None =
         """The ranking of a link as a file: ``/api/v1/export/csv?criteria=...&criteria=...``."""
         ranking, board = ranked(profile)
         if refusal := why_invalid(ranking):
-            raise ProfileError(refusal)
+            raise ValueError(refusal)
         topics = pd.DataFrame([row.topics for row in board.rows]).add_prefix("topic ")
         signed = "; ".join(f"{line} x {by:g}" for line, by in zip(*profile.signed, strict=True))
         flawed = [len(ranking.flaws[row.model]) for row in board.rows]
@@ -191,23 +196,6 @@ def make_api(ranker: Ranker, picking: Picking, about: About, card: Path | None =
 
     api.mount("/static", StaticFiles(directory=FILES))
     return api
-
-
-class SecurityHeaders:
-    """Adds `HEADERS` to every response."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
-
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(HEADERS)
-            await send(message)
-
-        await self.app(scope, receive, with_headers)
 
 
 def published_rows(ranking: PublishedRanking) -> dict[str, Any]:

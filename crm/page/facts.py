@@ -10,10 +10,10 @@ from pydantic import BaseModel, Field
 
 from crm.io.intake import Intake
 from crm.leaderboard.config import BankConfig
-from crm.schema import RecordError, short, validated
+from crm.schema import RecordError, validated
 
 
-class Facts(BaseModel):
+class Facts(BaseModel, extra="forbid"):
     """What the page shows of a model; ``usd_out`` are US dollars for a million tokens of answers."""
 
     display: str | None = None
@@ -24,7 +24,8 @@ class Facts(BaseModel):
     usd_out: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
 
 
-COLUMNS = ("model", *Facts.model_fields)
+class _Row(Facts):
+    model: str
 
 
 def facts_of(path: str | None, bank: BankConfig) -> dict[str, Facts]:
@@ -38,20 +39,17 @@ def facts_of(path: str | None, bank: BankConfig) -> dict[str, Facts]:
     file = Path(path or (f"{bank.path}/models.csv" if bank.name == "folder" else str(known)))
     if not file.is_file():
         if path:
-            raise ValueError(f"facts={path!r}: no such file; give a CSV file with the columns {', '.join(COLUMNS)}")
+            columns = ", ".join(["model", *Facts.model_fields])
+            raise ValueError(f"facts={path!r}: no such file; give a CSV file with the columns {columns}")
         return {}
+
     found: dict[str, Facts] = {}
 
     def read(row: dict[str, Any], _line: int) -> None:
-        for column in row:
-            if column not in COLUMNS:
-                raise RecordError(short(column), f"no such column; there are {', '.join(COLUMNS)}")
-        known = {name: value for name, value in row.items() if value not in ("", None)}
-        model = known.pop("model", None)
-        if not model or model in found:
-            why = f"{model!r} is in an earlier row too" if model else "missing; every row names a model of the bank"
-            raise RecordError("model", why)
-        found[model] = validated(Facts, known)
+        known = validated(_Row, {name: value for name, value in row.items() if value not in ("", None)})
+        if known.model in found:
+            raise RecordError("model", f"{known.model!r} is in an earlier row too")
+        found[known.model] = Facts(**known.model_dump(exclude={"model"}))
 
     list(Intake(strict=True).rows(file, read))
     return found

@@ -20,7 +20,7 @@ from crm.data.recognise import Recognised, recognise
 from crm.data.table import first_rows
 from crm.io.intake import Intake
 from crm.leaderboard.bank.bank import Bank
-from crm.page.profile import Profile, ProfileError
+from crm.page.profile import Profile
 from crm.page.ranker import Ranker
 from crm.picking.criteria import LEAST_UNIT, Contrasts, PoolEntry, contrasts, joined
 from crm.picking.posterior import weighted_criteria
@@ -81,13 +81,10 @@ class Picking:
         self._rows = {query.id: row for row, query in enumerate(ranker.bank.queries)}
 
     def answer(self, asked: PicksRequest) -> dict[str, Any]:
-        """What the picks say so far, and the next pair. Raises `ProfileError` for a profile or a pick that does not fit
+        """What the picks say so far, and the next pair. Raises ``ValueError`` for a profile or a pick that does not fit
         the bank."""
         profile = asked.profile
-        part = self.ranker.select(profile)
-        digest = self._digest(part, profile)
-        if asked.bank not in ("", digest):
-            raise ProfileError("bank: these picks were made on other answers or models; pick again")
+        part, digest = self._part(asked)
         whole, entries = self._with_typed(profile.criteria, profile.dislikes)
         rows = [self._rows[query.id] for query in part.queries]
         seen = Contrasts(whole.values[rows], whole.units)
@@ -110,21 +107,19 @@ class Picking:
         }
 
     def votes(self, asked: PicksRequest) -> list[tuple[str, ...]]:
-        """The picks as query, both texts, and ``a``, ``b`` or ``tie``. Raises `ProfileError` for what is not there."""
-        part = self.ranker.select(asked.profile)
-        if asked.bank not in ("", self._digest(part, asked.profile)):
-            raise ProfileError("bank: these picks were made on other answers or models; pick again")
+        """The picks as query, both texts, and ``a``, ``b`` or ``tie``. Raises ``ValueError`` for what is not there."""
+        part, _ = self._part(asked)
         winners, found = {"left": "a", "right": "b", "same": "tie"}, []
         for pick in asked.picks:
             if pick.query >= len(part.queries) or max(pick.left, pick.right) >= len(part.authors):
-                raise ProfileError("picks: one is of an answer that is not there; pick again")
+                raise ValueError("picks: one is of an answer that is not there; pick again")
             query = part.queries[pick.query]
             texts = (part.responses[part.authors[side]][query.id] for side in (pick.left, pick.right))
             found.append((query_of(query.prompt), *texts, winners[pick.choice]))
         return found
 
     def proposals(self, asked: VotesRequest) -> dict[str, Any]:
-        """Criteria that votes show, and how many of the votes they predict. Raises `ProfileError` for a file."""
+        """Criteria that votes show, and how many of the votes they predict. Raises ``ValueError`` for a file."""
         from crm.picking.from_votes import conversations, session_of  # torch comes with it
 
         rows = _read_votes(asked.file)
@@ -132,21 +127,22 @@ class Picking:
         likes, opposites = (
             score([getattr(entry, side) for entry in self.pool], talks) for side in ("like", "opposite")
         )
-        try:
-            session = session_of(rows, likes, opposites)
-        except ValueError as error:
-            raise ProfileError(str(error)) from None
+        session = session_of(rows, likes, opposites)
         agreed, counted = session.agreement(random_only=False)
         agreement = {"agreed": agreed, "asked": counted}
         return {"votes": len(session.picks), "unread": len(rows) - len(session.picks),
                 "criteria": _criteria(session, self.pool, ()), "agreement": agreement}  # fmt: skip
 
-    def _digest(self, part: Bank, profile: Profile) -> str:
-        """Of all that places of picks stand for."""
-        ids = [query.id for query in part.queries]
-        names = [entry.name for entry in self.pool]
+    def _part(self, asked: PicksRequest) -> tuple[Bank, str]:
+        """The part of the bank that is picked on, and the digest of all that places of picks stand for."""
+        profile = asked.profile
+        part = self.ranker.select(profile)
+        ids, names = [query.id for query in part.queries], [entry.name for entry in self.pool]
         places = [ids, part.authors, part.baseline, profile.criteria, profile.dislikes, names]
-        return hashlib.sha256(json.dumps(places).encode()).hexdigest()[:16]
+        digest = hashlib.sha256(json.dumps(places).encode()).hexdigest()[:16]
+        if asked.bank not in ("", digest):
+            raise ValueError("bank: these picks were made on other answers or models; pick again")
+        return part, digest
 
     @cached_property
     def _of_pool(self) -> Contrasts:
@@ -161,14 +157,14 @@ class Picking:
             return pool, self.pool
         scores = self.ranker.scorer.scores((*likes, *dislikes))
         if not np.isfinite(scores).any(axis=(1, 2)).all():
-            raise ProfileError("criteria: the judge cannot read one of your lines; remove it, or say it in other words")
+            raise ValueError("criteria: the judge cannot read one of your lines; remove it, or say it in other words")
         signs = np.array([1] * len(likes) + [-1] * len(dislikes), dtype=np.float32)[:, None, None]
         both, kept = joined(contrasts(scores * signs, np.zeros_like(scores)), pool)
         return both, (*own, *(self.pool[place] for place in kept))
 
 
 def _read_votes(text: str) -> list[Preference]:
-    """Raises `ProfileError` that names the row."""
+    """Raises ``ValueError`` that names the row."""
     own = {"prompt": "query", "response_a": "a", "response_b": "b"}
     with TemporaryDirectory() as folder:
         file = Path(folder) / f"votes.{ {'{': 'jsonl', '[': 'json'}.get(text.lstrip()[:1], 'csv') }"
@@ -181,9 +177,9 @@ def _read_votes(text: str) -> list[Preference]:
             reading = Intake(strict=True)
             rows = list(islice(table.read(file, reading, columns=found.columns, winners=found.winners), MOST_VOTES + 1))
         except ValueError as error:
-            raise ProfileError(f"file: {error}".replace(f"{folder}/", "")) from None
+            raise ValueError(f"file: {error}".replace(f"{folder}/", "")) from None
     if not 0 < len(rows) <= MOST_VOTES:
-        raise ProfileError(f"file: expected 1 to {MOST_VOTES:,} votes, with query, a, b and winner in each row")
+        raise ValueError(f"file: expected 1 to {MOST_VOTES:,} votes, with query, a, b and winner in each row")
     return rows
 
 
@@ -193,26 +189,23 @@ def _entry(text: str, liked: bool) -> PoolEntry:
 
 
 def _pick(place: int, given: Picked, seen: Contrasts) -> Pick:
-    """Checked against what there is. Raises `ProfileError` that names the pick."""
+    """Checked against what there is. Raises ``ValueError`` that names the pick."""
     queries, models, criteria = seen.values.shape
     inside = given.query < queries and max(given.left, given.right) < models and given.left != given.right
     if not inside or any(offered >= criteria for offered in given.offered):
-        raise ProfileError(f"picks: number {place + 1} is of an answer or a criterion that is not there; pick again")
+        raise ValueError(f"picks: number {place + 1} is of an answer or a criterion that is not there; pick again")
     pair = Pair(given.query, given.left, given.right, given.random)
     if not np.isfinite(seen.difference(pair.query, pair.left, pair.right)).all():
-        raise ProfileError(f"picks: number {place + 1} has an answer that the judge could not read; pick again")
+        raise ValueError(f"picks: number {place + 1} has an answer that the judge could not read; pick again")
     try:
         return Pick(pair, given.choice, tuple(given.offered), given.reason)
     except ValueError as error:
-        raise ProfileError(f"picks: number {place + 1}: {error}") from None
+        raise ValueError(f"picks: number {place + 1}: {error}") from None
 
 
 def _next_pair(session: Session, part: Bank, entries: Sequence[PoolEntry]) -> dict[str, Any]:
     """The next pair, its texts without names of models, and what may be named as the reason on either side."""
-    try:
-        pair = session.next_pair()
-    except ValueError as error:
-        raise ProfileError(str(error)) from None
+    pair = session.next_pair()
     query = part.queries[pair.query]
     gap = session.contrasts.difference(pair.query, pair.left, pair.right)
     reasons = []

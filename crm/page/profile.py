@@ -28,10 +28,6 @@ EXAMPLE: dict[str, Any] = {
 """In ``/openapi.json``."""
 
 
-class ProfileError(ValueError):
-    """A field of a request holds something it may not; the message names it and says what is allowed."""
-
-
 def _clean(value: Any) -> Any:
     """Text without surrounding space, control characters and lone surrogates."""
     if not isinstance(value, str) or len(value) > MAX_CHARACTERS:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
-from crm.leaderboard.bank.bank import Bank, BankQuery, check_topics
+from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import in_turns
 from crm.leaderboard.outcomes import Outcomes
 from crm.leaderboard.own_words import AT_ODDS, Understood, weights_of
 from crm.leaderboard.ranking import Leaderboard, compare
 from crm.leaderboard.validity import BankFlaws
-from crm.page.profile import Profile, ProfileError
+from crm.page.profile import Profile
 from crm.page.scorers import Scorer
 from crm.report.statistics import Floats
 from crm.schema import short
@@ -94,19 +94,16 @@ class Ranker:
     def select(self, profile: Profile) -> Bank:
         """The part of the bank that ``profile`` asks about, queries in turns over topics.
 
-        Raises `ProfileError` for topics or models that the bank does not have.
+        Raises ``ValueError`` for topics or models that the bank does not have.
         """
         baseline = profile.baseline or self.bank.baseline
         return self._part(baseline, profile.topics, profile.queries, profile.lines if profile.drop_flawed else None)
 
     def rank(self, profile: Profile) -> Ranking:
-        """The ranking. Raises `ProfileError` for what the bank does not have or the judge cannot read."""
+        """The ranking. Raises ``ValueError`` for what the bank does not have or the judge cannot read."""
         part, lines = self.select(profile), profile.lines
         lost = self.scorer.not_understood(lines)  # reads lines of several people together, which outcomes does not
-        try:
-            outcomes = self.scorer.outcomes(*profile.signed, part)
-        except ValueError as error:
-            raise ProfileError(str(error)) from None
+        outcomes = self.scorer.outcomes(*profile.signed, part)
         board = Leaderboard(outcomes) if outcomes.readable.any() else None
         nothing = len(lost) == len(lines)
         read = self.scorer.understood(*profile.signed) if lines else ()
@@ -137,26 +134,13 @@ class Ranker:
 
     def _select(self, baseline: str, topics: tuple[str, ...], number: int, without: tuple[str, ...] | None) -> Bank:
         """Without queries to which a response is flawed, under the lines ``without``; None leaves them in."""
-        if baseline not in self.bank.responses:
-            raise ProfileError(f"baseline: {baseline!r} is not in the bank; there are {', '.join(self.bank.authors)}")
-        queries = in_turns(self._on_topics(topics), SEED, "reading order")
+        queries = in_turns(self.bank.select(topics).queries, SEED, "reading order")
         if without is not None:
             flawed = {query for query, _ in self._flaws.under(without)}
             queries = [query for query in queries if query.id not in flawed]
         if not queries:
-            raise ProfileError("drop_flawed: to each of these questions some model has a flawed response; keep them")
-        kept = queries[: number or len(queries)]
-        responses = {
-            name: {query.id: self.bank.responses[name][query.id] for query in kept} for name in self.bank.authors
-        }
-        return Bank(self.bank.name, baseline, tuple(kept), responses)
-
-    def _on_topics(self, topics: Sequence[str]) -> list[BankQuery]:
-        try:
-            wanted = check_topics(topics or self.bank.topics, self.bank.topics)
-        except ValueError as error:
-            raise ProfileError(str(error)) from None
-        return [query for query in self.bank.queries if query.topic in wanted]
+            raise ValueError("drop_flawed: to each of these questions some model has a flawed response; keep them")
+        return replace(self.bank.of_queries(queries[: number or len(queries)]), baseline=baseline)
 
 
 def why_invalid(ranking: Ranking) -> str:
@@ -181,53 +165,41 @@ def _advice(read: Sequence[Understood], examples: Sequence[str]) -> str:
     return f"{short(lost[0].clause)}: {lost[0].why}." + (f" Did you mean {near}?" if near else "")
 
 
-@dataclass(frozen=True)
-class Duel:
-    """A model against the baseline on one query; ``probability`` that the model's response is preferred."""
+def duels(ranking: Ranking, model: str) -> list[dict[str, Any]]:
+    """A row a query on which ``model`` was read, the most clearly won first; ``probability`` is that it is preferred.
 
-    query_id: str
-    query: str
-    response: str
-    baseline_response: str
-    probability: float
-
-
-def duels(ranking: Ranking, model: str) -> list[Duel]:
-    """Every query on which ``model`` was read, the most clearly won first. Raises `ProfileError` for another model."""
+    Raises ```ValueError``` for another model.
+    """
     part = ranking.part
-    _check_compared(part, model)
+    if model not in part.responses or model == part.baseline:
+        others = ", ".join(name for name in part.authors if name != part.baseline)
+        raise ValueError(f"model: {short(model)} is not compared with {part.baseline!r} here; there are {others}")
     logits = ranking.logits(model)
     found = [
-        Duel(
-            query_id=query.id,
-            query="\n\n".join(turn.content for turn in query.prompt),
-            response=part.responses[model][query.id],
-            baseline_response=part.responses[part.baseline][query.id],
-            probability=float(expit(logits[query.id])),
-        )
+        {
+            "query_id": query.id,
+            "query": "\n\n".join(turn.content for turn in query.prompt),
+            "response": part.responses[model][query.id],
+            "baseline_response": part.responses[part.baseline][query.id],
+            "probability": float(expit(logits[query.id])),
+        }
         for query in part.queries
         if query.id in logits
     ]
-    return sorted(found, key=lambda duel: (-duel.probability, duel.query_id))
+    return sorted(found, key=lambda duel: (-duel["probability"], duel["query_id"]))
 
 
-def _check_compared(part: Bank, model: str) -> None:
-    if model not in part.responses or model == part.baseline:
-        others = ", ".join(name for name in part.authors if name != part.baseline)
-        raise ProfileError(f"model: {short(model)} is not compared with {part.baseline!r} here; there are {others}")
-
-
-def typical(found: Sequence[Duel]) -> list[Duel]:
+def typical(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Of `duels`, the win and the loss in the middle; a tie where there is neither."""
-    wins = [duel for duel in found if duel.probability > 0.5]
-    losses = [duel for duel in found if duel.probability < 0.5]
+    wins = [duel for duel in found if duel["probability"] > 0.5]
+    losses = [duel for duel in found if duel["probability"] < 0.5]
     return [group[len(group) // 2] for group in (wins, losses) if group] or list(found[:1])
 
 
 def change(first: Leaderboard, second: Leaderboard) -> dict[str, Any]:
     """Two rankings side by side: Kendall's tau with its 95 % interval, and a row a model, the greatest gain first.
 
-    Raises ``ValueError`` for rankings of other models or without a query in common.
+    Raises ```ValueError``` for rankings of other models or without a query in common.
     """
     tau = compare(first, second, SEED)
     later = {row.model: row for row in second.rows}

@@ -6,7 +6,7 @@ import logging
 import shlex
 from pathlib import Path
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from crm import __version__
 from crm.criteria.counting import MEASURES
@@ -23,13 +23,9 @@ from crm.page.scorers import IndexScorer, WordsScorer
 from crm.picking.criteria import SIMULATED as SIMULATED_POOL
 from crm.picking.criteria import PoolEntry, read_pool
 from crm.prepare.fetch import published as fetched
-from crm.web import BodyLimit, KnownHosts, bound, serve
+from crm.web import KnownHosts, bound, serve
 
 log = logging.getLogger(__name__)
-MAX_BODY = 64 * 1024
-"""Bytes of a request, but for votes."""
-MAX_VOTES = 4 * 1024 * 1024
-"""Bytes of a request with a file of votes."""
 GRACE_S = 3
 """Seconds that requests have to end when the server is stopped."""
 SIMULATED = "These models, questions and answers are simulated: the names stand for no real model."
@@ -107,12 +103,7 @@ def make_app(ranker: Ranker, judge: str, config: AppConfig) -> ASGIApp:
     model = Path(str(config.checkpoint))
     cards = [path / "README.md" for path in (model / "model", model) if (path / "crm.json").is_file()]
     api = make_api(ranker, Picking(ranker, _pool(config)), about, next(filter(Path.is_file, cards), None))
-    usual, votes = BodyLimit(api, MAX_BODY), BodyLimit(api, MAX_VOTES)
-
-    async def limited(scope: Scope, receive: Receive, send: Send) -> None:
-        await (votes if scope.get("path", "").endswith("/api/v1/votes") else usual)(scope, receive, send)
-
-    return KnownHosts(limited, listening=config.host, hosts=config.hosts)
+    return KnownHosts(api, listening=config.host, hosts=config.hosts)
 
 
 def run_app(config: AppConfig) -> None:

@@ -68,8 +68,6 @@ class Pick:
     reason: int | None = None
 
     def __post_init__(self) -> None:
-        if self.choice not in CHOICES:
-            raise ValueError(f"choice: {self.choice!r} is not one of {', '.join(CHOICES)}")
         if self.reason is not None and self.reason not in self.offered:
             raise ValueError(f"reason: {self.reason} was not offered; there were {list(self.offered)}")
 

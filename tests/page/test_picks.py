@@ -196,8 +196,8 @@ def test_a_part_of_the_bank_has_its_own_places(http: TestClient, indexed: Ranker
             "a criterion that is not",
         ),
         ({"bank": "0123"}, "bank: these picks were made on other answers or models; pick again"),
-        ({"more": 1}, "'more': no such field; there are profile, picks, seed, bank"),
-        ({"profile": {"baseline": "gpt"}}, "baseline: 'gpt' is not in the bank"),
+        ({"more": 1}, "more: unknown field"),
+        ({"profile": {"baseline": "gpt"}}, "baseline: 'gpt' has no responses in bank"),
     ],
 )
 def test_what_cannot_be_is_a_sentence(http: TestClient, given: dict[str, Any], message: str) -> None:

@@ -94,8 +94,12 @@ class Bank:
 
     def select(self, topics: Sequence[str]) -> Bank:
         """The bank with the queries of some topics only; of none, the whole. Unknown ones raise ``ValueError``."""
-        wanted = check_topics(topics, self.topics)
-        return self.of_queries([query for query in self.queries if not topics or query.topic in wanted])
+        for topic in topics:
+            if topic not in self.topics:
+                (near,) = difflib.get_close_matches(topic, self.topics, n=1, cutoff=0.0)
+                known = ", ".join(self.topics)
+                raise ValueError(f"topics: {topic!r} is not in the bank; did you mean {near!r}? Known: {known}")
+        return self.of_queries([query for query in self.queries if not topics or query.topic in topics])
 
     def of_queries(self, queries: Sequence[BankQuery]) -> Bank:
         """The bank with these of its queries only."""
@@ -153,12 +157,3 @@ def load_bank(folder: Path) -> Bank:
     except RecordError as error:
         file = {"queries": QUERIES, "responses": RESPONSES}.get(error.field, HEAD)
         raise ValueError(f"{folder / file}: {error}") from None
-
-
-def check_topics(wanted: Sequence[str], known: Sequence[str]) -> set[str]:
-    """``wanted`` as a set, if all are known; else ``ValueError`` naming the nearest known topic."""
-    for topic in wanted:
-        if topic not in known:
-            (near,) = difflib.get_close_matches(topic, known, n=1, cutoff=0.0)
-            raise ValueError(f"topics: {topic!r} is not in the bank; did you mean {near!r}? Known: {', '.join(known)}")
-    return set(wanted)
