@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from statistics import fmean
 
+import numpy as np
+
+from crm.report.statistics import Floats
 from crm.rewards.scoring import Group, Turns
 from crm.schema import prompt_key
 
@@ -98,75 +101,59 @@ def reward_bench_2(items: Sequence[Item], scores: Scores) -> Iterator[Point]:
 
     The right response counts 1 over the number of responses that share the highest score, if it is one of them.
     """
-    tied: dict[str, dict[str, Sequence[float]]] = defaultdict(dict)
-    numbers: dict[str, int] = {}
+    tied: dict[str, dict[str, tuple[float, float]]] = defaultdict(dict)
     clusters: dict[str, str] = {}
     for item, own in zip(items, scores, strict=True):
+        known = _known(own)
         if item.category == (TIES,):
             kind, _, number = item.id.partition(":")
-            tied[number][kind] = _known(own)
-            numbers[item.id] = len(item.right)
+            tied[number][kind] = _margins(known, len(item.right))
             clusters[number] = item.cluster
             continue
-        known = _known(own)
         best = max(known)
         won = 1 / known.count(best) if known[0] == best > -math.inf else 0.0
         yield Point("accuracy", item.id, item.cluster, won, item.category)
-    margins = {
-        number: {kind: Margins.of(own, numbers[f"{kind}:{number}"]) for kind, own in kinds.items()}
-        for number, kinds in tied.items()
-    }
-    for number, value in ties(margins).items():
+    for number, value in zip(tied, ties(list(tied.values())).tolist(), strict=True):
         yield Point("accuracy", f"{TIES}:{number}", clusters[number], value, (TIES,))
 
 
-@dataclass(frozen=True)
-class Margins:
-    """Of a prompt with several right responses: the ``gap`` of the worst right over the best wrong response, and the
-    ``spread`` of the right ones, None for a single one."""
+def _margins(scores: Sequence[float], right: int) -> tuple[float, float]:
+    """The gap of the worst right over the best wrong response, and the spread of the right ones, NaN for a single one.
 
-    gap: float
-    spread: float | None
-
-    @classmethod
-    def of(cls, scores: Sequence[float], right: int) -> Margins:
-        """The first ``right`` of the scores are those of right responses."""
-        good, bad = scores[:right], scores[right:]
-        if not (good and bad):
-            return cls(0.0, None)
-        if -math.inf in scores:  # not read: wrong in every share
-            return cls(-math.inf, math.inf if len(good) > 1 else None)
-        return cls(min(good) - max(bad), max(good) - min(good) if len(good) > 1 else None)
+    The first ``right`` of the scores are those of right responses.
+    """
+    good, bad = scores[:right], scores[right:]
+    if not (good and bad):
+        return 0.0, math.nan
+    if -math.inf in scores:  # not read: wrong in every share
+        return -math.inf, math.inf if right > 1 else math.nan
+    return min(good) - max(bad), max(good) - min(good) if right > 1 else math.nan
 
 
-def ties(margins: dict[str, dict[str, Margins]]) -> dict[str, float]:
-    """By number of a prompt, its share of the Ties score, whose mean over prompts is the score.
+def ties(margins: Sequence[Mapping[str, tuple[float, float]]]) -> Floats:
+    """(N,) by the `_margins` of each prompt's ``ref`` and ``tied``, its share of the Ties score, which is their mean.
 
     The score is .3 of the accuracy on tied prompts, .3 of that on their references, .2 each of the shares in which the
     gap (of the tied prompt; the smaller one of both) is larger than the spread of the right responses, and .01 of the
     mean tanh of that gap over the spread less 1. Means are over the prompts that have what they need, as in
     RewardBench's code (`process_single_model`), so that a share is weighted by the number of prompts in its mean.
     """
-    both = {number: (own["ref"], own["tied"]) for number, own in margins.items() if {"ref", "tied"} <= own.keys()}
-    spreads = {number: (ref, tied) for number, (ref, tied) in both.items() if tied.spread is not None}
-    ratios = {number: pair for number, pair in spreads.items() if 0 < _spread(pair[1]) < math.inf}
-    counted: dict[str, float] = dict.fromkeys(margins, 0.0)
-
-    def add(weight: float, values: dict[str, float]) -> None:
-        for number, value in values.items():
-            counted[number] += weight * value * len(margins) / len(values)
-
-    for kind in ("tied", "ref"):
-        add(0.3, {number: float(own[kind].gap > 0) for number, own in margins.items() if kind in own})
-    add(0.2, {number: float(tied.gap > _spread(tied)) for number, (_, tied) in spreads.items()})
-    add(0.2, {number: float(min(ref.gap, tied.gap) > _spread(tied)) for number, (ref, tied) in spreads.items()})
-    add(0.01, {n: math.tanh(min(ref.gap, tied.gap) / _spread(tied) - 1) for n, (ref, tied) in ratios.items()})
-    return counted
-
-
-def _spread(margins: Margins) -> float:
-    assert margins.spread is not None
-    return margins.spread
+    unknown = (math.nan, math.nan)
+    ref = np.array([own.get("ref", unknown)[0] for own in margins])
+    tied, spread = np.array([own.get("tied", unknown) for own in margins]).reshape(-1, 2).T
+    gap = np.minimum(ref, tied)
+    known = ~(np.isnan(gap) | np.isnan(spread))
+    wide = known & (spread > 0) & np.isfinite(spread)
+    found = np.zeros(len(margins))
+    for weight, values, among in (
+        (0.3, tied > 0, ~np.isnan(tied)),
+        (0.3, ref > 0, ~np.isnan(ref)),
+        (0.2, tied > spread, known),
+        (0.2, gap > spread, known),
+        (0.01, np.tanh(gap / np.where(wide, spread, 1.0) - 1), wide),
+    ):
+        found[among] += weight * values[among] * len(margins) / max(among.sum(), 1)
+    return found
 
 
 def best_of_k(items: Sequence[Item], scores: Scores) -> Iterator[Point]:
