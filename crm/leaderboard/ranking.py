@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import optimize, sparse, special
+from scipy import optimize, special
 
 from crm.leaderboard.outcomes import Flags, Outcomes
 from crm.report.statistics import Floats, Interval, bootstrap_interval, holm, rank_correlation, wilson
@@ -35,11 +35,7 @@ def bradley_terry(outcomes: Outcomes) -> tuple[dict[str, float], str]:
     if outcomes.scores is None:
         pairs, strengths = "baseline", special.logit(np.nanmean(outcomes.wins[:, :-1], axis=0))
     else:
-        pairs, (won, met) = "all", _all_pairs(outcomes.scores)
-        one, two = np.nonzero(met)
-        sides = sparse.identity(len(met), format="csr")
-        # The baseline is last and stays 0.
-        strengths = _fit((sides[one] - sides[two])[:, :-1], won[one, two], met[one, two])
+        pairs, strengths = "all", _fit(*_all_pairs(outcomes.scores))
     strengths = np.where(np.abs(strengths) >= FAR, np.copysign(np.inf, strengths), strengths)
     return {outcomes.baseline: 0.0, **dict(zip(outcomes.models, strengths.tolist(), strict=False))}, pairs
 
@@ -64,19 +60,19 @@ def _all_pairs(scores: Floats) -> tuple[Floats, Floats]:
     return won, met
 
 
-def _fit(design: Any, wins: Floats, games: Floats) -> Floats:
-    """Fractional logistic regression within [-LIMIT, LIMIT]: coefficients (K,) of ``design`` (N, K)."""
-    total = games.sum()
+def _fit(won: Floats, met: Floats) -> Floats:
+    """Strengths (M - 1,) within [-LIMIT, LIMIT] by `_all_pairs`, a logistic regression; the last model's is 0."""
 
     def loss(free: Floats) -> tuple[float, Floats]:
-        logit = design @ free
-        value = (games * np.logaddexp(0, logit) - wins * logit).sum() / total
-        return float(value), design.T @ (games * special.expit(logit) - wins) / total
+        strengths = np.append(free, 0.0)
+        logit = strengths[:, None] - strengths
+        value = (met * np.logaddexp(0, logit) - won * logit).sum()
+        slope = met * special.expit(logit) - won
+        return float(value / met.sum()), (slope.sum(axis=1) - slope.sum(axis=0))[:-1] / met.sum()
 
-    size = design.shape[1]
     options = {"ftol": 1e-15, "gtol": 1e-9, "maxiter": 10_000, "maxfun": 100_000}
-    bounds = [(-LIMIT, LIMIT)] * size
-    found = optimize.minimize(loss, np.zeros(size), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    start, bounds = np.zeros(len(met) - 1), [(-LIMIT, LIMIT)] * (len(met) - 1)
+    found = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return np.asarray(found.x, dtype=np.float64)
 
 
