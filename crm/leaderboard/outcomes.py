@@ -62,10 +62,6 @@ class Outcomes:
         """(Q,): whether the judge could read a candidate. Where it could not, query or baseline are at fault."""
         return np.asarray(~np.isnan(self.logits[:, :-1]).all(axis=1))
 
-    def missing_where(self, missing: Flags) -> Outcomes:
-        """The same, with no answer where ``missing`` (Q, M) says so: not known, instead of lost."""
-        return replace(self, answered=self.answered & ~missing)
-
     def on(self, rows: Flags) -> Outcomes:
         """Of the queries that ``rows`` (Q,) says."""
         if rows.all():

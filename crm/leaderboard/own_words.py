@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -156,7 +156,7 @@ class OwnWords:
                 f"{self.matrix.columns[name].label} lacks {share:.1%}" for name, share in lacking.items()
             )
             raise ValueError(f"criteria: no query has a score of every LLM ({shares}); add some with bank.py score")
-        return found.missing_where(missing)
+        return replace(found, answered=found.answered & ~missing)
 
     def scores(self, wanted: Mapping[str, float], progress: bool = False) -> np.ndarray:
         """(Q, M) in log-odds, NaN where a column is missing."""

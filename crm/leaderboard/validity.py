@@ -19,7 +19,7 @@ _LISTED = re.compile(r"\s*(?:[-*•#|>]|\w{1,3}[.)]\s)")
 
 
 class BankFlaws:
-    """The `flaws` of a bank's responses: rules are checked once, and quotes once for each line that people ask for."""
+    """The `flaws` of a bank's responses, checked once, and `STUFFED` for one that quotes a criterion of three words."""
 
     def __init__(self, bank: Bank) -> None:
         texts = {(query.id, name): own[query.id] for name, own in bank.responses.items() for query in bank.queries}
@@ -44,23 +44,15 @@ def flawed_responses(bank: Bank, criteria: Sequence[str] = ()) -> pd.DataFrame:
     return pd.DataFrame({name: [(each, name) in found for each in ids] for name in bank.responses}, index=ids)
 
 
-def flaws(text: str, criteria: Sequence[str] = ()) -> tuple[str, ...]:
-    """Which of `EMPTY`, `TRUNCATED`, `REPEATING`, `STUFFED` a response is; none for most.
+def flaws(text: str) -> tuple[str, ...]:
+    """Which of `EMPTY`, `TRUNCATED`, `REPEATING` a response is; none for most.
 
     Truncated: a block of code has no end, or a text of 60 words or more ends within a sentence. Repeating: 40
-    characters at its end or in its middle come four times, or half of its lines are there before. Stuffed: it quotes a
-    criterion of three words or more.
+    characters at its end or in its middle come four times, or half of its lines are there before.
     """
     if not text.strip():
         return (EMPTY,)
-    asked = _quotable(criteria)
-    folded = text.casefold() if asked else ""
-    found = {
-        TRUNCATED: _breaks_off(text),
-        REPEATING: _repeats(text),
-        STUFFED: any(each in folded for each in asked),
-    }
-    return tuple(name for name, holds in found.items() if holds)
+    return (*[TRUNCATED] * _breaks_off(text), *[REPEATING] * _repeats(text))
 
 
 def _quotable(criteria: Sequence[str]) -> list[str]:
