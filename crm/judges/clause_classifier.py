@@ -5,7 +5,6 @@ Letters: B texts, T word pieces, D width, H heads, C criteria.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import zlib
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,8 @@ import numpy.typing as npt
 from safetensors.numpy import load_file
 from scipy.special import ndtr, softmax
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+from crm.model.manifest import sha256
 
 Floats = npt.NDArray[np.float32]
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -36,7 +37,7 @@ class ClauseClassifier:
 
     def __init__(self, path: Path) -> None:
         stored = load_file(path)
-        self.digest = digest_of(stored)
+        self.digest = sha256(path)[:16]
         self.facts: dict[str, Any] = json.loads(zlib.decompress(stored.pop("facts").tobytes()))
         self._heads, self._layers = int(self.facts["heads"]), int(self.facts["layers"])
         self._tokenizer, self._weights = word_pieces(self.facts["pieces"]), unpacked(stored)
@@ -98,11 +99,3 @@ def unpacked(stored: Arrays) -> dict[str, Floats]:
         values = np.stack([codes >> 4, codes & 15], axis=-1).astype(np.float32) - 8
         found[name] = (values.reshape(*scale.shape, GROUP) * scale[..., None]).reshape(len(codes), -1)
     return found
-
-
-def digest_of(stored: Arrays) -> str:
-    """16 hex digits of the names and values of arrays."""
-    found = hashlib.sha256()
-    for name, values in sorted(stored.items()):
-        found.update(name.encode() + values.tobytes())
-    return found.hexdigest()[:16]
