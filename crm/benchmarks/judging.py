@@ -17,7 +17,7 @@ from crm.benchmarks.protocols import Item, Scores
 from crm.benchmarks.report import Outcome
 from crm.evaluation.config import EvaluateConfig
 from crm.io.draws import generator
-from crm.io.files import whole_lines
+from crm.io.files import joined_lines, part_of
 from crm.io.processes import Processes
 from crm.judges.open import OpenedJudge
 from crm.picking.criteria import read_pool
@@ -100,29 +100,24 @@ def judged(
     """Scores of every item; what an earlier run has scored is read from its file beside the predictions."""
     asked = json.dumps([[item.id, item.criteria, str(item.prompt), str(item.responses)] for item in items])
     key = hashlib.sha256(f"{opened.judge.digest} {asked}".encode()).hexdigest()[:16]
-    folder = opened.predictions / key
-    folder.mkdir(parents=True, exist_ok=True)
-    done = processes.from_first(lambda: _read_scores(folder, benchmark.name))
+    path = opened.predictions / key / f"{benchmark.name}.jsonl"
+    done = processes.from_first(lambda: _scores(path))
     missing = processes.share([item for item in items if item.id not in done])
     score = _scorer(benchmark, Rewards(opened.judge))
-    path = folder / f"{benchmark.name}.{processes.rank}.jsonl"
     starts, hidden = range(0, len(missing), PORTION), not (config.progress and processes.first)
-    with path.open("a", encoding="utf-8") as file:
+    with part_of(path, processes.rank).open("a", encoding="utf-8") as file:
         for at in track(starts, f"{benchmark.name} ({SHOWN[kind]})", disable=hidden, transient=True):
             portion = missing[at : at + PORTION]
             rows = zip(portion, score(portion), strict=True)
             file.write("".join(json.dumps([item.id, own]) + "\n" for item, own in rows))
             file.flush()
     processes.wait()
-    done = processes.from_first(lambda: _read_scores(folder, benchmark.name))
+    done = processes.from_first(lambda: _scores(path))
     return [done[item.id] for item in items]
 
 
-def _read_scores(folder: Path, name: str) -> dict[str, list[float | None]]:
-    found: dict[str, list[float | None]] = {}
-    for file in sorted(folder.glob(f"{name}.*.jsonl")):
-        found |= dict(map(json.loads, whole_lines(file)))
-    return found
+def _scores(path: Path) -> dict[str, list[float | None]]:
+    return dict(map(json.loads, joined_lines(path)))
 
 
 def _scorer(benchmark: Benchmark, rewards: Rewards) -> Callable[[Sequence[Item]], Scores]:

@@ -7,18 +7,14 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from glob import escape
 from pathlib import Path
 
 from rich.progress import Progress
 
-from crm.io.files import replace_file, whole_lines
+from crm.io.files import joined_lines, part_of
 from crm.io.processes import ALONE, Processes
 from crm.judges.judge import Asked, Judge
 from crm.schema import Comparison, Prediction, to_json
-
-Key = tuple[str, str]
-"""Comparison id and order."""
 
 
 def reading_digest(judge_digest: str, comparisons: Sequence[Comparison]) -> str:
@@ -50,18 +46,16 @@ def predict(
 ) -> tuple[Path, list[Prediction], dict[str, int]]:
     """Read what ``<folder>/<digest>/<name or suite>.jsonl`` lacks of a suite; the file, its rows, and counts.
 
-    Counts are of readings wanted, already there, made, and left out. Each of several processes reads a block into
-    ``<file>.<rank>.part``, and the first one puts them together.
+    Counts are of readings wanted, already there, made, and left out. Each process reads a block.
     """
     digest = reading_digest(judge.digest, comparisons)
     path = folder / digest / f"{name or suite}.jsonl"
-    done = processes.from_first(lambda: merge_parts(path))
+    done = processes.from_first(lambda: _keys(path))
     asked: list[Asked] = [(row, order) for row in comparisons for order in ("ab", "ba")]
     missing = [pair for pair in asked if (pair[0].id, pair[1]) not in done]
     share = processes.share(missing)
-    own = path if processes.size == 1 else path.with_name(f"{path.name}.{processes.rank}.part")
     with (
-        own.open("a", encoding="utf-8") as file,
+        part_of(path, processes.rank).open("a", encoding="utf-8") as file,
         Progress(disable=not (progress and processes.first), transient=True) as bar,
     ):
         task = bar.add_task(f"{suite:>12}", total=len(share))
@@ -76,25 +70,14 @@ def predict(
             file.flush()
             bar.advance(task, len(readings))
     processes.wait()
-    made = len(processes.from_first(lambda: merge_parts(path))) - len(done)
+    made = len(processes.from_first(lambda: _keys(path))) - len(done)
     counts = {"readings": len(asked), "already_there": len(done), "made": made, judge.left_out: len(missing) - made}
     return path, read_predictions(path), counts
 
 
-def merge_parts(path: Path) -> set[Key]:
-    """Keys of the rows in ``path`` once the parts of several processes were added and a cut-off line was removed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    parts = sorted(path.parent.glob(f"{escape(path.name)}.*.part"))
-    rows: dict[Key, Prediction] = {}
-    for file in [file for file in (path, *parts) if file.exists()]:
-        whole_lines(file)
-        for row in read_predictions(file):
-            rows.setdefault((row.comparison_id, row.order), row)
-    if parts:
-        replace_file(path, "".join(to_json(row) + "\n" for row in rows.values()))
-    for part in parts:
-        part.unlink()
-    return set(rows)
+def _keys(path: Path) -> set[tuple[str, str]]:
+    """Comparison ids and orders of the rows in a file."""
+    return {(row["comparison_id"], row["order"]) for row in map(json.loads, joined_lines(path))}
 
 
 @dataclass(frozen=True)

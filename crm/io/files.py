@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,23 @@ def whole_lines(path: Path) -> list[bytes]:
     if cut:
         path.write_bytes(whole + b"\n" if whole else b"")
     return whole.splitlines()
+
+
+def joined_lines(path: Path) -> list[bytes]:
+    """The lines of a file and of the `part_of` each process that lies beside it, each once; they become the file's."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parts = sorted(path.parent.glob(f"{escape(path.name)}.*.part"))
+    lines = list(dict.fromkeys(line for file in (path, *parts) for line in whole_lines(file)))
+    if parts:
+        replace_file(path, b"".join(line + b"\n" for line in lines))
+    for part in parts:
+        part.unlink()
+    return lines
+
+
+def part_of(path: Path, rank: int) -> Path:
+    """Where a process writes lines of a file that all write."""
+    return path.with_name(f"{path.name}.{rank}.part")
 
 
 def with_nulls(value: Any) -> Any:

@@ -117,7 +117,7 @@ def test_criteria_of_users_are_proposed_from_their_other_votes(command, root, ex
 def test_what_is_scored_is_not_scored_again(command, root, export, monkeypatch):
     words = (f"checkpoint={export('scalar')}", "suite=judge_bench")
     first = (evaluate(command, root, *words) / "judge_bench.csv").read_text()
-    (part,) = root.parent.rglob("judge_bench.0.jsonl")
+    (part,) = root.parent.rglob("predictions/*/judge_bench.jsonl")
     with part.open("a") as file:
         file.write('["cut o')  # as a kill leaves it
     monkeypatch.setattr(judging.Rewards, "of_groups", lambda *_: pytest.fail("scored again"))
