@@ -98,7 +98,7 @@ class HubRewardModel:
         self.tokenizer, self.batch_size = tokenizer, batch_size
         self.max_length = settings.max_length or min(getattr(config, "max_position_embeddings", LONGEST), LONGEST)
         self._controls = ControlTokens(tokenizer)
-        self.criteria_in, written = self._settle(settings.criteria_in)
+        written = self._settle(settings.criteria_in)
         template = [str(tokenizer.chat_template), self.criteria_in, written, str(self.max_length)]
         self.prompt_digest = hashlib.sha256(json.dumps(template).encode()).hexdigest()[:16]
         """Of what turns a comparison into tokens; a template that writes today's date changes it daily."""
@@ -165,27 +165,24 @@ class HubRewardModel:
         filled = [{**turn, "content": text} for turn, text in zip(turns, texts, strict=True)]
         return str(self.tokenizer.apply_chat_template(filled, tokenize=False))
 
-    def _settle(self, criteria_in: str) -> tuple[str, str]:
-        """Where the criteria go, and what the template makes of `PROBE`. Raises ``ValueError`` where it hides them."""
-        for self.criteria_in in ("system", "user") if criteria_in == "auto" else (criteria_in,):
-            written, why = self._probe()
-            if not why:
-                return self.criteria_in, written
-        hint = "; set judge.criteria_in=user" if criteria_in == "system" else ""
-        raise ValueError(f"judge.criteria_in={criteria_in}: the chat template {why}{hint}")
-
-    def _probe(self) -> tuple[str, str]:
-        """What the template makes of a conversation, and why it will not do: it refuses a turn or drops one."""
+    def _settle(self, criteria_in: str) -> str:
+        """Set where the criteria go; what the template makes of `PROBE`. Raises ``ValueError`` where it hides them."""
         criterion, query, response = PROBE
         answer = (Message("assistant", response),)
         row = Comparison("probe", "probe", (criterion,), (Message("user", query),), answer, answer, "a")
-        turns = self.messages(row, answer)
-        try:
-            written = self._write(turns, [turn["content"] for turn in turns])
+        for self.criteria_in in ("system", "user") if criteria_in == "auto" else (criteria_in,):
+            turns = self.messages(row, answer)
+            try:
+                written = self._write(turns, [turn["content"] for turn in turns])
+            except TemplateError as error:
+                why = f"refuses the conversation ({error})"
+                continue
             lost = [text for text in PROBE[self.criteria_in == "none" :] if text not in written]
-            return written, f"leaves {lost[0]!r} out" if lost else ""
-        except TemplateError as error:
-            return "", f"refuses the conversation ({error})"
+            if not lost:
+                return written
+            why = f"leaves {lost[0]!r} out"
+        hint = "; set judge.criteria_in=user" if criteria_in == "system" else ""
+        raise ValueError(f"judge.criteria_in={criteria_in}: the chat template {why}{hint}")
 
 
 def _reading(row: Comparison, order: Order, pair: tuple[Ids, Ids] | None, scores: Mapping[Ids, float]) -> Reading:

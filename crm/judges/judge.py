@@ -93,8 +93,16 @@ class OracleJudge(TextJudge):
     digest = f"oracle-{RATIONALITY}"
 
     def score(self, criteria: Sequence[str], response: Sequence[Message]) -> float | str:
-        """The utility of a response."""
-        return true_utility(criteria, response)
+        """What a response is worth to a user with these criteria, in nats, or a word for why it is not known."""
+        poles = [pole_of(criterion) for criterion in criteria]
+        levels = levels_of("\n".join(turn.content for turn in response))
+        if not poles or None in poles:
+            return "unknown_criterion"
+        if levels is None:
+            return "unknown_text"
+        known = dict(levels)
+        # Noise can put two criteria of one axis side by side, so that tastes are summed one by one.
+        return RATIONALITY * sum(pole[1] * known[pole[0]] for pole in poles if pole)
 
 
 class CoinJudge:
@@ -114,16 +122,3 @@ class CoinJudge:
 def words(turns: Sequence[Message]) -> int:
     """Words of a response, as `count_words` counts them."""
     return sum(count_words(turn.content) for turn in turns)
-
-
-def true_utility(criteria: Sequence[str], response: Sequence[Message]) -> float | str:
-    """What a response is worth to a user with these criteria, in nats, or a word for why it is not known."""
-    poles = [pole_of(criterion) for criterion in criteria]
-    levels = levels_of("\n".join(turn.content for turn in response))
-    if not poles or None in poles:
-        return "unknown_criterion"
-    if levels is None:
-        return "unknown_text"
-    known = dict(levels)
-    # Noise can put two criteria of one axis side by side, so that tastes are summed one by one.
-    return RATIONALITY * sum(pole[1] * known[pole[0]] for pole in poles if pole)

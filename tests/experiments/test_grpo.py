@@ -13,7 +13,7 @@ import torch
 
 from crm.data.simulation.arena import RATIONALITY
 from crm.data.simulation.lexicon import AUTHORS, write
-from crm.judges.judge import OracleJudge, true_utility
+from crm.judges.judge import OracleJudge
 from crm.leaderboard.bank.opening import simulate_bank
 from crm.model.export import export_model
 from crm.rewards.scoring import Rewards
@@ -41,7 +41,7 @@ def test_the_grammar_knows_what_the_authors_write_and_nothing_else() -> None:
 def test_gold_is_the_truth_of_what_the_grammar_knows() -> None:
     for text in (LONG, SHORT, "Good lectures build on the quiz."):
         for criterion in CRITERIA:
-            truth = true_utility((criterion,), (Message("assistant", text),))
+            truth = OracleJudge().score((criterion,), (Message("assistant", text),))
             assert measure.gold(criterion, text) == truth / RATIONALITY  # type: ignore[operator]
     assert measure.gold(CRITERIA[1], f"{SHORT} haha haha") is None
     assert [measure.won(*pair) for pair in ((1, 0), (0, 0), (-1, None), (None, None), (None, -1))] == [
