@@ -7,6 +7,7 @@ import json
 import logging
 import threading
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -54,16 +55,12 @@ class IndexedBank:
         place = {key: row for row, key in enumerate(keys)}
         self._rows = np.array([place[key] for key, _ in conversations(bank)])
         self._lock = threading.Lock()
-        self._vectors: dict[str, torch.Tensor] = {}
+        self._vector = lru_cache(MAX_CRITERIA)(lambda text: reader.criterion_vectors([text])[0])
 
     def vectors(self, criteria: Sequence[str]) -> torch.Tensor:
         """(N, D) float32, one row a criterion, NaN for one that is too long; each is read once."""
         with self._lock:
-            if new := [text for text in dict.fromkeys(criteria) if text not in self._vectors]:
-                if len(self._vectors) + len(new) > MAX_CRITERIA:
-                    self._vectors = {text: self._vectors[text] for text in criteria if text in self._vectors}
-                self._vectors.update(zip(new, self.reader.criterion_vectors(new), strict=True))
-            return torch.stack([self._vectors[text] for text in criteria])
+            return torch.stack([self._vector(text) for text in criteria])
 
     def scores(self, criteria: Sequence[str]) -> Scores:
         """(N, Q, M) float32 for each of N criteria by itself, NaN for what is too long to be read."""
@@ -122,7 +119,9 @@ def open_index(
     ``vectors.npy`` (N, D) float16 is memory-mapped; ``keys.json`` holds the digest of the text of every finished row
     and is written after it, so that a stopped build goes on. Several ``processes`` read a share of each portion.
     """
-    home = folder / f"index-{index_digest(reader, model_digest)}"
+    encoder = reader.encoder
+    facts = [FORMAT, model_digest, encoder.digest, encoder.max_length, reader.precision, reader.size]
+    home = folder / f"index-{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]}"  # two models never mix
     lock, wanted = FileLock(home / ".lock"), dict(conversations(bank))
 
     def begin() -> list[str]:
@@ -192,12 +191,6 @@ def _make_room(path: Path, done: int, rows: int, size: int) -> None:
         grown = np.lib.format.open_memmap(draft, "w+", np.float16, (rows, size))
         grown[:done] = old[:done]
         grown.flush()
-
-
-def index_digest(reader: LateReader, model_digest: str) -> str:
-    """Cache key of weights, template, limit and precision: vectors of two models never mix."""
-    facts = [FORMAT, model_digest, reader.encoder.digest, reader.encoder.max_length, reader.precision, reader.size]
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
 
 def conversations(bank: Bank) -> list[tuple[str, Conversation]]:

@@ -120,8 +120,10 @@ class CriteriaMatrix:
         # Also what is too short to say, which is soon counted again.
         missing = np.asarray(np.isnan(self.scored(columns)).any(axis=1))
         texts = {key: text for key, text, new in zip(self.keys, self._texts(), missing, strict=True) if new}
+        read = map(Text, track(texts.values(), "counting", disable=not progress, transient=True))
+        found = [[MEASURES[name](text) for name in names] for text in read]
         if texts:
-            self._put(columns, _measured(texts, names, progress))
+            self._put(columns, pd.DataFrame(found, list(texts), dtype=np.float32))
         self._counted.update(names)
 
     def _put(self, columns: Sequence[Column], found: pd.DataFrame) -> None:
@@ -174,15 +176,6 @@ class CriteriaMatrix:
         table = pa.Table.from_pandas(cells, preserve_index=False)
         with drafted(self.path) as draft:
             pq.write_table(table.replace_schema_metadata({FACTS: json.dumps(facts)}), draft)
-
-
-def _measured(texts: Mapping[str, str], names: Sequence[str], progress: bool) -> pd.DataFrame:
-    """A row a text, under its key, and a column a measure."""
-    found = np.empty((len(texts), len(names)), np.float32)
-    for row, raw in enumerate(track(texts.values(), "counting", disable=not progress, transient=True)):
-        text = Text(raw)
-        found[row] = [MEASURES[name](text) for name in names]
-    return pd.DataFrame(found, index=list(texts), columns=list(names))
 
 
 def open_matrix(bank: Bank, folder: str | Path | None = None, by: str | None = None) -> CriteriaMatrix:

@@ -103,11 +103,6 @@ class Row:
     tied_with: tuple[str, ...]
     topics: Mapping[str, float]
 
-    def record(self) -> dict[str, Any]:
-        """Cells of the main table."""
-        cells = {name: value for name, value in vars(self).items() if name != "topics"}
-        return cells | {"tied_with": ", ".join(self.tied_with)}
-
 
 class Leaderboard:
     """Win rates of all candidates against the baseline.
@@ -153,7 +148,8 @@ class Leaderboard:
 
     def frame(self) -> pd.DataFrame:
         """The main table, best first, numbers unformatted."""
-        return pd.DataFrame(row.record() for row in self.rows).astype({"low": float, "high": float})
+        table = pd.DataFrame(map(vars, self.rows)).drop(columns="topics").astype({"low": float, "high": float})
+        return table.assign(tied_with=table["tied_with"].map(", ".join))
 
     def bradley_terry(self) -> pd.DataFrame:
         """Ranked by strength on the Elo scale, with the raw win rate and the length beside it."""

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     ConfigDict,
     Field,
+    StringConstraints,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -28,14 +28,7 @@ EXAMPLE: dict[str, Any] = {
 """In ``/openapi.json``."""
 
 
-def _clean(value: Any) -> Any:
-    """Text without surrounding space, control characters and lone surrogates."""
-    if not isinstance(value, str) or len(value) > MAX_CHARACTERS:
-        return value
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in value).split())
-
-
-Text = Annotated[str, Field(max_length=MAX_CHARACTERS), BeforeValidator(_clean, json_schema_input_type=str)]
+Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=MAX_CHARACTERS)]
 Lines = Annotated[
     tuple[Text, ...],
     Field(max_length=1000),

@@ -180,11 +180,8 @@ def read_file(path: Path) -> list[Candidates]:
 
 def of_bank(bank: Bank) -> list[Candidates]:
     """A response of each LLM to every query."""
-    found = []
-    for query in bank.queries:
-        responses = tuple(bank.responses[author][query.id] for author in bank.authors)
-        found.append(Candidates(query.prompt, responses, authors=bank.authors, id=query.id))
-    return found
+    texts = {query: tuple(bank.responses[author][query.id] for author in bank.authors) for query in bank.queries}
+    return [Candidates(query.prompt, own, authors=bank.authors, id=query.id) for query, own in texts.items()]
 
 
 def table(rows: Sequence[Sequence[float | None]]) -> Floats:

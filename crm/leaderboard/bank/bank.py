@@ -149,8 +149,7 @@ def load_bank(folder: Path) -> Bank:
 
     intake = Intake(strict=True)
     queries = tuple(intake.rows(folder / QUERIES, lambda row, _: validated(BankQuery, row), key=lambda _: None))
-    for _ in intake.rows(folder / RESPONSES, add, key=lambda _: None):
-        pass
+    list(intake.rows(folder / RESPONSES, add, key=lambda _: None))
     (head,) = intake.rows(folder / HEAD, lambda row, _: validated(_Head, row))
     try:
         return Bank(head.name, head.baseline, queries, responses)

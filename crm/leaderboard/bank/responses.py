@@ -38,8 +38,7 @@ def read_queries(path: Path) -> tuple[BankQuery, ...]:
         key = prompt_key(prompt)
         found.setdefault(key, BankQuery(row.get("id") or key, prompt, row.get("topic") or UNTAGGED))
 
-    for _ in Intake(strict=True).rows(path, parse, key=lambda _: None):
-        pass
+    list(Intake(strict=True).rows(path, parse, key=lambda _: None))
     return tuple(found.values())
 
 
@@ -67,8 +66,7 @@ def read_responses(path: Path, queries: Sequence[BankQuery]) -> dict[str, str]:
             if answers.setdefault(key, text) != text:
                 raise RecordError(column, f"{key!r} is answered twice, and differently; keep one")
 
-    for _ in Intake(strict=True).rows(path, parse, key=lambda _: None):
-        pass
+    list(Intake(strict=True).rows(path, parse, key=lambda _: None))
     check_complete(queries, answers, path.name)
     return answers
 
