@@ -14,7 +14,7 @@ from scipy import stats
 
 from crm.benchmarks.catalogue import Benchmark
 from crm.benchmarks.protocols import Point
-from crm.report.statistics import Interval, mean_interval, proportion_interval
+from crm.report.statistics import Interval, cluster_interval, mean_interval
 from crm.report.tables import number
 
 BLIND_LIMIT = 0.6
@@ -55,20 +55,29 @@ class Outcome:
         return sorted(found) if len(found) <= MOST_CATEGORIES else []
 
 
+def estimates(outcome: Outcome, macro: bool) -> dict[tuple[str, tuple[str, ...]], Interval]:
+    """By metric and category, of all of them first."""
+    return {
+        (metric, part): estimate(outcome.of(metric, part), macro)
+        for metric in outcome.metrics()
+        for part in [(), *outcome.categories(metric)]
+    }
+
+
 def estimate(points: Sequence[Point], macro: bool) -> Interval:
     """Mean with a 95 % interval, clustered: of proportions `cluster_interval`, else Student's t.
 
     With ``macro`` categories are strata. NaN limits for a single cluster.
     """
-    found = _t_interval(points, macro)
-    if found.clusters > 1 and all(0 <= point.value <= 1 for point in points):
-        return proportion_interval(found.mean, found.standard_error, found.clusters, found.n)
-    return found
+    values, clusters, strata = _columns(points, macro)
+    if len(set(clusters)) > 1 and all(0 <= value <= 1 for value in values):
+        return cluster_interval(values, clusters, strata)
+    return mean_interval(values, clusters, strata)
 
 
-def _t_interval(points: Sequence[Point], macro: bool) -> Interval:
+def _columns(points: Sequence[Point], macro: bool) -> tuple[list[float], list[str], list[tuple[str, ...]] | None]:
     strata = [point.category for point in points] if macro else None
-    return mean_interval([point.value for point in points], [point.cluster for point in points], strata)
+    return [point.value for point in points], [point.cluster for point in points], strata
 
 
 def paired(first: Sequence[Point], second: Sequence[Point], macro: bool) -> tuple[Interval, float]:
@@ -79,7 +88,7 @@ def paired(first: Sequence[Point], second: Sequence[Point], macro: bool) -> tupl
     other = {(point.metric, point.item): point for point in second}
     both = [(point, other[point.metric, point.item]) for point in first if (point.metric, point.item) in other]
     points = [Point(a.metric, a.item, a.cluster, a.value - b.value, a.category) for a, b in both]
-    found = _t_interval(points, macro)
+    found = mean_interval(*_columns(points, macro))
     if not found.standard_error > 1e-12:
         p = 1.0 if found.mean == 0 else 2.0 ** (1 - found.clusters)
         return Interval(found.mean, np.nan, np.nan, np.nan, found.n, found.clusters), p
@@ -93,12 +102,13 @@ def table(benchmark: Benchmark, outcomes: Sequence[Outcome]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for outcome in outcomes:
         row: dict[str, Any] = {"judge": outcome.judge, "criteria": outcome.criteria}
+        found = estimates(outcome, benchmark.macro)
         for metric in metrics:
-            found = estimate(outcome.of(metric), benchmark.macro)
-            row[metric] = number(found.mean, found.low, found.high)
+            mean = found[metric, ()]
+            row[metric] = number(mean.mean, mean.low, mean.high)
         for part in parts:
-            points = outcome.of(benchmark.headline, part)
-            row[" / ".join(part)] = number(estimate(points, benchmark.macro).mean if points else None)
+            own = found.get((benchmark.headline, part))
+            row[" / ".join(part)] = number(own.mean if own else None)
         row |= {"no verdict": number(outcome.unread), "spread": number(outcome.spread)}
         rows.append(row)
     known = published().get(benchmark.name, {"models": {}})
@@ -118,13 +128,11 @@ def flags(benchmark: Benchmark, outcomes: Sequence[Outcome]) -> list[str]:
     """A line for each rule that reads nothing and is right more often than `BLIND_LIMIT`, with where it is."""
     found: list[str] = []
     for outcome in outcomes:
-        places = []
-        for metric in outcome.metrics() if outcome.blind else []:
-            for part in [(), *(part for part in outcome.categories(metric) if len(part) == 1)]:
-                points = outcome.of(metric, part)
-                mean = estimate(points, benchmark.macro).mean
-                if mean > BLIND_LIMIT:
-                    places.append(f"{mean:.3f} on {' '.join([*part, metric])} (n = {len(points)})")
+        places = [
+            f"{own.mean:.3f} on {' '.join([*part, metric])} (n = {own.n})"
+            for (metric, part), own in (estimates(outcome, benchmark.macro) if outcome.blind else {}).items()
+            if len(part) <= 1 and own.mean > BLIND_LIMIT
+        ]
         if places:
             found.append(f"{outcome.judge} reads nothing and has {', '.join(places)}")
     return found

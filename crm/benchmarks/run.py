@@ -20,6 +20,7 @@ from crm.benchmarks.protocols import Point
 from crm.benchmarks.report import (
     Outcome,
     estimate,
+    estimates,
     flags,
     paired,
     published,
@@ -70,21 +71,17 @@ def run_benchmarks(config: EvaluateConfig, show: bool = True) -> list[Result]:
     if config.against:
         asked.append(replace(deepcopy(config), checkpoint=config.against))
         asked[1].judge.name = "crm"
-    names = [each.checkpoint if each.judge.name == "crm" else None for each in asked]
     for each in asked:
         check_judge(each)
     processes = start(config.devices, config.nodes)
-    judges = [_named(open_judge(each), name) for each, name in zip(asked, names, strict=True)]
+    opened = [open_judge(each) for each in asked]
+    # A trained model is called as its folder or hub id: two with the same head are two judges.
+    judges = [replace(one, name=each.checkpoint or one.name) for one, each in zip(opened, asked, strict=True)]
     found = [run_one(BENCHMARKS[name], paths, judges, config, processes) for name, paths in places.items()]
     results = [row for each in found for row in as_results(each, judges)]
     if processes.first:
         write_all(config, found, judges, results, show)
     return results
-
-
-def _named(opened: OpenedJudge, checkpoint: str | None) -> OpenedJudge:
-    """A trained model is called as its folder or hub id: two with the same head are two judges."""
-    return replace(opened, name=str(checkpoint)) if checkpoint else opened
 
 
 def locate(names: Sequence[str], root: Path) -> dict[str, list[Path]]:
@@ -150,16 +147,10 @@ def as_results(found: Found, judges: Sequence[OpenedJudge]) -> list[Result]:
     rows: list[Result] = []
     for each in found.outcomes:
         config = f"{each.judge}; criteria: {each.criteria}" if each.criteria else each.judge
-        for metric in each.metrics():
-            for part in [(), *each.categories(metric)]:
-                interval = estimate(each.of(metric, part), found.benchmark.macro)
-                rows.append(
-                    Result(
-                        "/".join([found.benchmark.name, *part]), metric, interval.mean, interval.n,
-                        interval.standard_error, interval.low, interval.high, seeds.get(each.judge, ()), config,
-                        commit(),
-                    )
-                )  # fmt: skip
+        for (metric, part), own in estimates(each, found.benchmark.macro).items():
+            suite, by = "/".join([found.benchmark.name, *part]), seeds.get(each.judge, ())
+            limits = (own.standard_error, own.low, own.high)
+            rows.append(Result(suite, metric, own.mean, own.n, *limits, by, config, commit()))
     return rows
 
 

@@ -47,18 +47,14 @@ def cluster_interval(
     data = _column(values)
     if data.min() < 0 or data.max() > 1:
         raise ValueError(f"values: a proportion lies in [0, 1], got {data.min():.4g} to {data.max():.4g}")
-    return proportion_interval(*_sandwich(data, clusters, strata), len(data))
-
-
-def proportion_interval(mean: float, error: float, clusters: int, n: int) -> Interval:
-    """The interval of `cluster_interval` for a ``mean`` in [0, 1] and its clustered standard ``error``."""
+    mean, error, groups = _sandwich(data, clusters, strata)
     if error > 1e-12:
-        size = min(mean * (1 - mean) / error**2, n)
-        critical = float(special.stdtrit(clusters - 1, 0.975))
+        size = min(mean * (1 - mean) / error**2, len(data))
+        critical = float(special.stdtrit(groups - 1, 0.975))
     else:
-        size, critical = float(clusters), float(special.ndtri(0.975))
+        size, critical = float(groups), float(special.ndtri(0.975))
     low, high = map(float, wilson(mean, size, critical))
-    return Interval(mean, error, min(low, mean), max(high, mean), n, clusters)
+    return Interval(mean, error, min(low, mean), max(high, mean), len(data), groups)
 
 
 def mean_interval(
