@@ -18,7 +18,7 @@ import pandas as pd
 
 from crm.evaluation.predictions import Sample, read_predictions, to_samples
 from crm.evaluation.results import read_results
-from crm.report.statistics import Floats, Indices, bootstrap_interval, correctness, holm
+from crm.report.statistics import Floats, correctness, holm, mean_interval
 from crm.report.tables import caption, write_table
 from crm.schema import Result
 from crm.training.sweeps import SweepJob, differing, read_jobs
@@ -27,19 +27,15 @@ COLUMNS = ("suite", "judge", "accuracy", "low", "high", "n", "failure_rate", "to
 COUNTS = ("n", "clusters", "first_better", "second_better", "left_out")
 LEVEL = 0.05
 """Holm-adjusted p-values below it tell two judges apart."""
-SEED = 0
-"""Of the bootstrap in the tables of a sweep."""
-Suites = Mapping[str, Sequence[Sample]]
-"""The samples of one judge, by suite."""
 
 
-def compare(first: Sequence[Sample], second: Sequence[Sample], seed: int, resamples: int = 1000) -> dict[str, Any]:
+def compare(first: Sequence[Sample], second: Sequence[Sample]) -> dict[str, Any]:
     """First judge minus second on the comparisons of one suite that have a label and a verdict of both.
 
-    ``difference`` of the accuracies and its 95 % limits lie in [-1, 1]; the limits are a percentile bootstrap over
-    prompts, NaN for a single one. ``first_better`` and ``second_better`` count the comparisons on which one judge is
-    more correct; ``left_out`` those of either judge that do not count. ``clustered_p`` is two-sided. Raises
-    ``ValueError`` where nothing is left to compare, or where an id has another label or prompt for each judge.
+    ``difference`` of the accuracies lies in [-1, 1]; its 95 % limits are Student's t, clustered by prompt, NaN for a
+    single one. ``first_better`` and ``second_better`` count the comparisons on which one judge is more correct;
+    ``left_out`` those of either judge that do not count. ``clustered_p`` is two-sided. Raises ``ValueError`` where
+    nothing is left to compare, or where an id has another label or prompt for each judge.
     """
     one, two = ({sample.comparison_id: sample for sample in samples} for samples in (first, second))
     pairs = [(one[name], two[name]) for name in sorted(one.keys() & two.keys())]
@@ -54,29 +50,23 @@ def compare(first: Sequence[Sample], second: Sequence[Sample], seed: int, resamp
         raise ValueError("comparisons: none with a label and a verdict of both judges")
     labels = [sample.label or 0 for sample, _ in judged]
     right, other_right = (correctness([pair[side].logit for pair in judged], labels) for side in (0, 1))
-    difference = right - other_right
-    number = np.unique(np.array([sample.cluster for sample, _ in judged], dtype=object), return_inverse=True)[1]
-    sums, sizes = np.bincount(number, weights=difference), np.bincount(number).astype(np.float64)
-
-    def mean(drawn: Indices) -> float:
-        return float(sums[drawn].sum() / sizes[drawn].sum())
-
-    interval = bootstrap_interval(mean, len(sums), seed, resamples)
-    low, high = (interval.low, interval.high) if len(sums) > 1 else (np.nan, np.nan)
+    difference, clusters = right - other_right, [sample.cluster for sample, _ in judged]
+    found = mean_interval(difference, clusters)
+    sums = pd.Series(difference).groupby(clusters).sum().to_numpy()
     return {
-        "difference": float(difference.mean()),
-        "low": low,
-        "high": high,
-        "n": len(judged),
-        "clusters": len(sums),
+        "difference": found.mean,
+        "low": found.low,
+        "high": found.high,
+        "n": found.n,
+        "clusters": found.clusters,
         "first_better": int((difference > 0).sum()),
         "second_better": int((difference < 0).sum()),
-        "clustered_p": sign_flip_p(sums.astype(np.float64)),
+        "clustered_p": sign_flip_p(sums),
         "left_out": len(one.keys() | two.keys()) - len(judged),
     }
 
 
-def paired_frame(judges: Mapping[str, Suites], seed: int) -> pd.DataFrame:
+def paired_frame(judges: Mapping[str, Mapping[str, Sequence[Sample]]]) -> pd.DataFrame:
     """A row for every two of ``judges``, by name, on every suite that both have read: `compare`, and the verdict.
 
     ``holm_p`` is the clustered p-value after Holm's correction over the whole table.
@@ -86,7 +76,7 @@ def paired_frame(judges: Mapping[str, Suites], seed: int) -> pd.DataFrame:
         for first, second in combinations([name for name in judges if suite in judges[name]], 2):
             row: dict[str, Any] = {"suite": suite, "first": first, "second": second}
             try:
-                row |= compare(judges[first][suite], judges[second][suite], seed)
+                row |= compare(judges[first][suite], judges[second][suite])
             except ValueError as error:
                 row["verdict"] = f"not compared: {error}"
             rows.append(row)
@@ -177,7 +167,7 @@ def write_judge_tables(folder: Path, judges: Sequence[EvaluatedJudge], missing: 
 
     Names of ``judges`` are unique. ``missing`` gives the reason of every job without a result, by its name.
     """
-    paired = paired_frame({judge.name: judge.samples for judge in judges}, SEED)
+    paired = paired_frame({judge.name: judge.samples for judge in judges})
     commits = caption(
         commit=", ".join(sorted({row.commit for judge in judges for row in judge.results.values()} - {""}))
     )
@@ -188,7 +178,7 @@ def write_judge_tables(folder: Path, judges: Sequence[EvaluatedJudge], missing: 
     write_table(folder, "judges", judge_frame(judges, missing), line)
     if not paired.empty:
         line = (
-            "Accuracy of first minus second, 95 % bootstrap over prompts; clustered_p: exact sign-flip test over "
+            "Accuracy of first minus second, 95 % limits clustered by prompt; clustered_p: exact sign-flip test over "
             f"prompts; holm_p: adjusted over the table, the verdict rests on it, at {LEVEL:g}; {commits}"
         )
         write_table(folder, "paired", paired, line)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from huggingface_hub import ModelCard
 
 from crm.benchmarks import judging
 from crm.model.export import export_model
