@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.progress import Progress
 
 from crm.io.files import joined_lines, part_of
+from crm.io.intake import Intake
 from crm.io.processes import ALONE, Processes
 from crm.judges.judge import Asked, Judge
 from crm.schema import Comparison, Prediction, to_json
@@ -25,13 +26,8 @@ def reading_digest(judge_digest: str, comparisons: Sequence[Comparison]) -> str:
 
 def read_predictions(path: Path | str) -> list[Prediction]:
     """Read a prediction file; a bad line raises ``ValueError`` with ``file:line: field: why``."""
-    rows: list[Prediction] = []
-    for number, line in enumerate(Path(path).read_bytes().splitlines(), start=1):
-        try:
-            rows.append(Prediction.from_dict(json.loads(line)))
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{path}:{number}: {error}") from None
-    return rows
+    rows = Intake(strict=True).rows(Path(path), lambda row, _: Prediction.from_dict(row), key=lambda _: None)
+    return list(rows)
 
 
 def predict(

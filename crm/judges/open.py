@@ -10,6 +10,7 @@ from typing import Any
 from crm.io.installed import plugin
 from crm.judges.config import AnyJudgeConfig
 from crm.judges.judge import CoinJudge, Judge, LengthJudge, OracleJudge
+from crm.judges.traits_judge import TraitsJudge
 
 PREDICTIONS = Path("outputs/predictions")
 """Of judges that have no run folder of their own."""
@@ -121,12 +122,6 @@ def _open_llm(config: AnyJudgeConfig, _blind: bool) -> OpenedJudge:
     return OpenedJudge(judge, f"llm {settings.model}", folder, judge.prompt_digest)
 
 
-def _open_traits(config: AnyJudgeConfig, _blind: bool) -> OpenedJudge:
-    from crm.judges.traits_judge import TraitsJudge
-
-    return OpenedJudge(TraitsJudge(), "traits", _folder(config))
-
-
 def _folder(config: AnyJudgeConfig, otherwise: Path = PREDICTIONS) -> Path:
     return Path(config.predictions) if config.predictions else otherwise
 
@@ -135,7 +130,7 @@ OPENERS: dict[str, Callable[[AnyJudgeConfig, bool], OpenedJudge]] = {
     "crm": _open_crm,
     "reward_model": _open_reward_model,
     "llm": _open_llm,
-    "traits": _open_traits,
+    "traits": lambda config, _: OpenedJudge(TraitsJudge(), "traits", _folder(config)),
     "length": lambda config, _: OpenedJudge(LengthJudge(), "length (longer wins)", _folder(config)),
     "coin": lambda config, _: OpenedJudge(CoinJudge(config.seed), "coin", _folder(config), seeds=(config.seed,)),
     "oracle": lambda config, _: OpenedJudge(OracleJudge(), "oracle", _folder(config)),

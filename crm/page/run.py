@@ -13,7 +13,11 @@ from crm.criteria.counting import MEASURES
 from crm.criteria.pool import Criterion
 from crm.data.public.banks import FOLDERS
 from crm.io.installed import commit
+from crm.judges.open import check_judge, open_judge
+from crm.judges.reader import bundled_reader
 from crm.leaderboard.bank.opening import open_bank, published_ranking
+from crm.leaderboard.matrix import open_matrix
+from crm.leaderboard.own_words import CriteriaReader, OwnWords
 from crm.page.api import About, make_api
 from crm.page.config import AppConfig
 from crm.page.facts import Facts, facts_of
@@ -37,20 +41,12 @@ def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
     Raises ``ValueError`` for a judge that has to read every response anew for other criteria, and as their makers do.
     """
     if config.judge.name == "traits":
-        from crm.judges.reader import bundled_reader
-        from crm.leaderboard.matrix import open_matrix
-        from crm.leaderboard.own_words import OwnWords
-
         matrix = open_matrix(open_bank(config.bank), config.bank.path)
         matrix.count(list(MEASURES), config.progress)
         return Ranker(WordsScorer(OwnWords(bundled_reader(), matrix))), "counting what your words ask for"
     if config.judge.name != "crm":
         raise _not_arithmetic(f"judge={config.judge.name}", "this judge")
-    from crm.judges.crm_judge import CrmJudge  # torch comes with it: counting is up seconds earlier
-    from crm.judges.open import check_judge, open_judge
-    from crm.judges.reader import bundled_reader
-    from crm.leaderboard.index import index_bank
-    from crm.leaderboard.own_words import CriteriaReader
+    from crm.leaderboard.index import index_bank  # torch comes with it: counting is up seconds earlier
     from crm.model.folders import checkpoint_folder
     from crm.model.manifest import read_manifest
 
@@ -61,7 +57,6 @@ def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
         raise _not_arithmetic(f"checkpoint={config.checkpoint}", f"head={manifest['head']}")
     bank = open_bank(config.bank)
     opened = open_judge(config)
-    assert isinstance(opened.judge, CrmJudge)
     indexed = index_bank(opened.judge, bank, opened.predictions, progress=config.progress)
     assert indexed is not None, "a late head has vectors"
     own = {entry.name: Criterion(entry.name, entry.like, entry.opposite, entry.like) for entry in _pool(config)}

@@ -27,8 +27,8 @@ def test_without_files_the_models_are_simulated_and_the_page_says_so(
 def test_a_head_that_is_not_late_is_sent_to_the_leaderboard_before_it_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crm.judges.open.check_judge", lambda config: None)
-    monkeypatch.setattr("crm.judges.open.open_judge", lambda config: pytest.fail("loaded for nothing"))
+    monkeypatch.setattr("crm.page.run.check_judge", lambda config: None)
+    monkeypatch.setattr("crm.page.run.open_judge", lambda config: pytest.fail("loaded for nothing"))
     monkeypatch.setattr("crm.model.folders.checkpoint_folder", Path)
     monkeypatch.setattr("crm.model.manifest.read_manifest", lambda folder: {"head": "scalar"})
     message = "^checkpoint=runs/a/model: head=scalar reads all .*: python leaderboard.py checkpoint=runs/a/model 'crit"
