@@ -12,7 +12,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatch
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -228,6 +227,5 @@ def open_reward_model(settings: JudgeConfig, *, batch_size: int, precision: str)
 
 def _digest(folder: Path) -> str:
     """16 hex digits over all files that are loaded: configuration and tokenizer decide the scores too."""
-    names = sorted(file.name for file in folder.iterdir() if any(fnmatch(file.name, form) for form in FILES))
-    listed = json.dumps({name: sha256(folder / name) for name in names}, sort_keys=True)
-    return hashlib.sha256(listed.encode()).hexdigest()[:16]
+    digests = {path.name: sha256(path) for form in FILES for path in folder.glob(form)}
+    return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()[:16]

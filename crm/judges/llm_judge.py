@@ -19,7 +19,8 @@ from crm.chat.client import ChatClient, EndpointConfig, Outcome
 from crm.chat.replies import UNANSWERED, CallFailed, Reply, refuses, split_thoughts
 from crm.criteria.prompts import PROMPTS, as_json
 from crm.judges.judge import Asked, Reading
-from crm.schema import GENERIC_CRITERION, Message
+from crm.model.encoding import Order
+from crm.schema import GENERIC_CRITERION, Comparison, Message
 
 log = logging.getLogger(__name__)
 
@@ -36,19 +37,15 @@ _LINE = re.compile(
 _TASK = PROMPTS["judge"]
 
 
-def judge_messages(
-    criteria: Sequence[str],
-    prompt: Sequence[Message],
-    first: Sequence[Message],
-    second: Sequence[Message],
-) -> tuple[Message, Message]:
-    """Ask which response is preferred, the one shown ``first`` (A) or ``second`` (B).
+def judge_messages(row: Comparison, order: Order) -> tuple[Message, Message]:
+    """Ask which response is preferred, the one shown first (A) or second (B).
 
     All texts from data are in one JSON object in the user's turn, so that none can end its string, play another part of
     the prompt or hold a control token of a chat format (`crm.criteria.prompts.as_json`). Nothing is cut.
     """
-    turns = {"conversation": prompt, "response_a": first, "response_b": second}
-    material = {"criteria": list(criteria) or [GENERIC_CRITERION]} | {
+    first, second = (row.response_a, row.response_b) if order == "ab" else (row.response_b, row.response_a)
+    turns = {"conversation": row.prompt, "response_a": first, "response_b": second}
+    material = {"criteria": list(row.criteria) or [GENERIC_CRITERION]} | {
         name: [{"role": turn.role, "content": turn.content} for turn in own] for name, own in turns.items()
     }
     return Message("system", _TASK), Message("user", as_json(material))
@@ -83,7 +80,7 @@ class LlmJudge:
         size = PORTION * self.client.endpoint.concurrency
         for start in range(0, len(comparisons), size):
             portion = comparisons[start : start + size]
-            found = self.client.ask([_messages(asked) for asked in portion], _logit, "judge")
+            found = self.client.ask([judge_messages(*asked) for asked in portion], _logit, "judge")
             unanswered = [outcome for outcome in found if outcome.failure in NOT_ASKED]
             kinds.update(str(outcome.failure) for outcome in unanswered)
             details |= {str(outcome.failure): outcome.detail for outcome in unanswered}
@@ -94,12 +91,6 @@ class LlmJudge:
             ]
         for kind, count in sorted(kinds.items()):
             log.warning("%d unanswered (%s), such as: %s", count, kind, details[kind])
-
-
-def _messages(asked: Asked) -> tuple[Message, ...]:
-    row, order = asked
-    shown = (row.response_a, row.response_b) if order == "ab" else (row.response_b, row.response_a)
-    return judge_messages(row.criteria, row.prompt, *shown)
 
 
 def _logit(reply: Reply) -> float:

@@ -88,7 +88,7 @@ def test_an_adversarial_response_stays_in_its_place(text: str) -> None:
     with chat_endpoint(answer) as url:
         for reading in read(LlmJudge(endpoint(url)), [one]):
             assert reading.preference_logit == -VERDICT_LOGIT or reading.failure == "contradictory"
-    _, user = judge_messages(one.criteria, one.prompt, one.response_a, one.response_b)
+    _, user = judge_messages(one, "ab")
     assert "<|" not in user.content and "</s>" not in user.content and "[INST]" not in user.content
 
 
