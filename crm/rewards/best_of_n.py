@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -32,7 +31,7 @@ from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import open_bank
 from crm.leaderboard.bank.responses import TEXT_FIELDS, filled_column, prompt_cell
 from crm.report.plots import COLOURS, GREY, MARKERS, save_figure, short_name, tidy_axes
-from crm.report.statistics import Floats, Interval, mean_interval
+from crm.report.statistics import Floats, mean_interval
 from crm.report.tables import caption, number, print_table, write_table
 from crm.rewards.config import BestOfNConfig
 from crm.rewards.scoring import Group, Rewards, Turns
@@ -41,7 +40,6 @@ from crm.schema import Message, prompt_key, validated
 log = logging.getLogger(__name__)
 Gold = Annotated[FiniteFloat | None, BeforeValidator(lambda given: given if str(given).strip() else None)]
 """A number, or its text; blank and null are unknown."""
-COLUMNS = ("picked_by", "k", *Interval.__dataclass_fields__)
 STYLES: dict[str, dict[str, Any]] = {
     "judge": {"color": COLOURS[0], "marker": MARKERS[0]},
     "blind": {"color": COLOURS[3], "marker": MARKERS[3]},
@@ -186,9 +184,7 @@ def of_bank(bank: Bank) -> list[Candidates]:
 
 def table(rows: Sequence[Sequence[float | None]]) -> Floats:
     """(Q, n) numbers; None and what a shorter row lacks are NaN."""
-    width = max(map(len, rows))
-    padded = [[*row, *[None] * (width - len(row))] for row in rows]
-    return np.array([[math.nan if value is None else value for value in row] for row in padded], dtype=np.float64)
+    return np.asarray(pd.DataFrame([list(row) for row in rows]), dtype=np.float64)
 
 
 def words_of(candidates: Sequence[Candidates]) -> Floats:
@@ -197,9 +193,10 @@ def words_of(candidates: Sequence[Candidates]) -> Floats:
 
 
 def curves(pickers: Mapping[str, Floats], gold: Floats, clusters: Sequence[str], ks: Sequence[int]) -> pd.DataFrame:
-    """`COLUMNS`: mean ``gold`` (Q, n) of the best of k by the scores (Q, n) of each picker, ``random`` and ``oracle``.
+    """By ``picked_by`` and ``k`` an `Interval`: mean ``gold`` (Q, n) of the best of k by each picker's scores (Q, n).
 
-    Intervals are Student's t, clustered by prompt. A response without gold is not picked; k without a value has no row.
+    ``random`` and ``oracle`` are pickers too. Intervals are Student's t, clustered by prompt. A response without gold
+    is not picked; k without a value has no row.
     """
     rows = []
     for name, scores in {**pickers, "random": np.zeros_like(gold), "oracle": gold}.items():
@@ -208,8 +205,8 @@ def curves(pickers: Mapping[str, Floats], gold: Floats, clusters: Sequence[str],
             known = ~np.isnan(values[:, place])
             if known.any():
                 named = [cluster for cluster, there in zip(clusters, known, strict=True) if there]
-                rows.append((name, k, *asdict(mean_interval(values[known, place], named)).values()))
-    return pd.DataFrame(rows, columns=list(COLUMNS)).replace([np.inf, -np.inf], np.nan)
+                rows.append({"picked_by": name, "k": k, **asdict(mean_interval(values[known, place], named))})
+    return pd.DataFrame(rows).replace([np.inf, -np.inf], np.nan)
 
 
 def gold_table(frame: pd.DataFrame) -> pd.DataFrame:
@@ -241,8 +238,6 @@ def plot(path: Path, frame: pd.DataFrame, title: str) -> Path:
 
 def sizes(largest: int) -> tuple[int, ...]:
     """The values of k to show: powers of two up to ``largest`` (1 or more), and ``largest`` itself."""
-    if largest < 1:
-        raise ValueError(f"max_k={largest}: expected 1 or more")
     return (*(2**power for power in range((largest - 1).bit_length())), largest)
 
 
