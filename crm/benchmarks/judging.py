@@ -145,13 +145,12 @@ def blind_outcomes(benchmark: Benchmark, items: Sequence[Item]) -> list[Outcome]
     if benchmark.shown_order:
         rules["first"] = [[-place for place in range(len(item.responses))] for item in items]
     found = [outcome(benchmark, name, "", items, scores, blind=True) for name, scores in rules.items()]
-    coins = [outcome(benchmark, "coin", "", items, _coin(items, seed), blind=True).points for seed in range(COINS)]
+    coins = []
+    for seed in range(COINS):
+        draws = [generator(seed, 0, item.id, "coin") for item in items]
+        scores = [[draw.random() for _ in item.responses] for draw, item in zip(draws, items, strict=True)]
+        coins.append(outcome(benchmark, "coin", "", items, scores, blind=True).points)
     mean = tuple(
         replace(points[0], value=fmean(point.value for point in points)) for points in zip(*coins, strict=True)
     )
     return [Outcome("coin", "", mean, True), *found]
-
-
-def _coin(items: Sequence[Item], seed: int) -> Scores:
-    draws = [generator(seed, 0, item.id, "coin") for item in items]
-    return [[draw.random() for _ in item.responses] for draw, item in zip(draws, items, strict=True)]
