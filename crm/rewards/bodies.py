@@ -112,7 +112,8 @@ class ClassifyRequest(BaseModel):
 
     def group(self) -> Group:
         """The last turn is the response; a system turn as our chat template writes it holds the criteria."""
-        turns, criteria = self.messages, ()
+        turns = self.messages
+        criteria: tuple[str, ...] = ()
         if turns[0].role == "system" and turns[0].content.startswith(POINTWISE_INSTRUCTION):
             lines = turns[0].content.removeprefix(POINTWISE_INSTRUCTION).strip().split("\n- ")
             criteria, turns = criteria_texts([line.removeprefix("- ") for line in lines], "messages[0]"), turns[1:]
