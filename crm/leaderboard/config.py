@@ -98,10 +98,10 @@ class LeaderboardConfig(AnyJudgeConfig):
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     """Where the ranking goes besides the files of the run folder."""
     topics: list[str] = field(default_factory=list)
+    """Topics to rank on; empty means all."""
     drop_flawed: bool = False
     """Leave out queries to which some LLM has an empty, cut off or repeating response, or one that quotes a criterion;
     the table counts them anyway."""
-    """Topics to rank on; empty means all."""
     criteria: list[str] = field(default_factory=list)
     """What the user cares about; empty means what most people would like."""
     weights: list[float] = field(default_factory=list)

@@ -1,1 +1,1 @@
-"""Comparisons to batches: `batches` (tensors), `forest`, `tree_mask`, `plans` (which rows), `loader`."""
+"""Comparisons to batches: `batches` (tensors), `forest` (shared prefixes), `plans` (which rows), `loader`."""
