@@ -13,14 +13,12 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 from pydantic_core import PydanticCustomError
 
 ROLES = ("system", "user", "assistant")
 SIDES = ("a", "b", "tie")
-LABELS = ("human", "llm", "construction")
-"""Who says which response wins: people, a language model, or the way the pair was made."""
 GENERIC_CRITERION = "Prefers the response that most people would find better."
 """The criterion of a user of whom nothing is known: the control that cannot see criteria."""
 MAX_CRITERIA = 64
@@ -48,7 +46,8 @@ class RecordError(ValueError):
         if first["type"] == "one_of":
             return cls(field, f"{short(first['input'])} {first['msg']}")
         why = first["msg"][0].lower() + first["msg"][1:].replace(" or an instance of Message", " with role and content")
-        why = why.replace("input should be", "expected").replace("tuple", "list").replace("dictionary", "object")
+        why = why.replace("input should be", "expected").replace("string should have at least 1 character", "blank")
+        why = why.replace("tuple", "list").replace("dictionary", "object")
         return cls(field or "row", f"{why}, got {short(first['input'])}")
 
 
@@ -81,15 +80,10 @@ class Message:
     content: str
 
 
-def _stripped(text: str) -> str:
-    if not (stripped := text.strip()):
-        raise PydanticCustomError("blank", "expected a non-blank string")
-    return stripped
-
-
 Turns = Annotated[tuple[Message, ...], Field(min_length=1)]
 """A conversation of one turn or more."""
-Texts = Annotated[tuple[Annotated[str, AfterValidator(_stripped)], ...], Field(max_length=MAX_CRITERIA)]
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+Texts = Annotated[tuple[Text, ...], Field(max_length=MAX_CRITERIA)]
 """Non-blank strings, stripped."""
 
 
@@ -109,11 +103,6 @@ def validated(kind: Any, value: Any, field: str = "") -> Any:
 def messages(turns: Any, field: str) -> tuple[Message, ...]:
     """A list of ``{"role", "content"}`` mappings as messages. Raises `RecordError` under the name ``field``."""
     return validated(Turns, turns, field)  # type: ignore[no-any-return]
-
-
-def texts(values: Any, field: str) -> tuple[str, ...]:
-    """A list of non-blank strings, stripped; none where it is null. Raises `RecordError` under the name ``field``."""
-    return () if values is None else validated(Texts, values, field)
 
 
 class _Record:
@@ -143,8 +132,8 @@ _STRICT = ConfigDict(extra="forbid")
 class Preference(_Record):
     """A raw vote: two responses to one prompt, the human ``winner``, and the criteria that speak for each side.
 
-    ``reason`` is why the voter chose, in their own words. ``source`` is ``<dataset>/<who labelled it>``, the latter one
-    of `LABELS`, for a public set; any text for one's own.
+    ``reason`` is why the voter chose, in their own words. ``source`` is ``<dataset>/<who labelled it>`` for a public
+    set, the latter one of human, llm or construction; any text for one's own.
     """
 
     id: str
@@ -245,12 +234,6 @@ def check_response(turns: Sequence[Message], field: str) -> None:
                 f"a response {what} with the assistant's turn, got the {turns[index].role}'s; turns before it belong "
                 "to prompt, and a conversation that nobody answered has to be left out",
             )
-
-
-def check_responses(record: Preference) -> None:
-    """`check_response` of both sides."""
-    check_response(record.response_a, "response_a")
-    check_response(record.response_b, "response_b")
 
 
 def query_of(prompt: Sequence[Message]) -> str:

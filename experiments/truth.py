@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 
-from crm.data.simulation.lexicon import AUTHORS, BASELINE, nearest_wording, pole_of
+from crm.data.simulation.lexicon import AUTHORS, AXES, BASELINE, WORDINGS, pole_of, wordings
 from crm.leaderboard.bank.opening import SimulatedBank
+
+
+def nearest_wording(text: str) -> str:
+    """The wording of the simulation that is spelled most alike."""
+    known = [each for axis in AXES for sign in (1, -1) for kind in WORDINGS for each in wordings(axis.name, sign, kind)]
+    return difflib.get_close_matches(text, known, n=1, cutoff=0.0)[0]
 
 
 def true_win_rates(simulated: SimulatedBank, criteria: Sequence[str]) -> dict[str, float]:

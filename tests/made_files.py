@@ -21,9 +21,9 @@ from crm.data.public.pairs import flips
 from crm.io.intake import Intake
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.outcomes import Outcomes
-from crm.schema import LABELS, Message, Preference
+from crm.schema import Message, Preference
 
-DATA_ROOT = Path(os.environ.get("CRM_DATA_ROOT", Path(__file__).parents[2] / "shared" / "data"))
+DATA_ROOT = Path(os.environ.get("CRM_DATA_ROOT", "data"))
 """Where the files of public sets are, as their owners publish them; tests of them are skipped where they are not."""
 Files = dict[str, list[Any]]
 """Rows by path inside the set's folder."""
@@ -100,7 +100,7 @@ def read_published(name: str) -> tuple[list[Preference], tuple[int, ...]]:
 def _checked(name: str, found: Iterable[Preference]) -> list[Preference]:
     rows = list(found)
     assert len({row.id for row in rows}) == len(rows)
-    assert {row.source for row in rows} <= {f"{name}/{label}" for label in LABELS}
+    assert {row.source for row in rows} <= {f"{name}/{label}" for label in ("human", "llm", "construction")}
     return rows
 
 

@@ -56,6 +56,7 @@ def test_every_option_composes(entry: str, groups: tuple[str, ...]) -> None:
         chosen = [word for word in chosen if word not in ELSEWHERE]
         extra = [more for word in chosen for more in NEEDS.get(word, [])]
         extra += ["data=simulation"] if "model" in groups and "model=tiny" not in chosen else []
+        extra += ["fetch=dsp"] if entry == "prepare" else []
         config = settings(entry, *chosen, *extra)
         for group, _, option in (word.partition("=") for word in chosen):
             part = getattr(config, group, None)

@@ -56,7 +56,7 @@ leaderboard judge=length criteria=[a] weights=[1,2] | weights=[1.0, 2.0]: expect
 leaderboard judge=length bank.baseline=gpt-5        | bank.baseline='gpt-5'
 leaderboard judge=length data=dsp                   | data: no such group of this command, there are bank
 leaderboard judge=length predictions=conf           | Not a directory; name another place
-prepare out=/proc/x                                 | out='/proc/x': no folder can be made there
+prepare out=x                                       | data.name='simulation': expected votes: data=votes.csv,
 bank                                                | out='': expected the bank's folder, out=banks/mine
 best_of_n judge=length candidates=nope.jsonl        | nope.jsonl:
 app judge=length port=99999                         | port=99999: expected a number in [1, 65535]

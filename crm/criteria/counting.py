@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +23,6 @@ _SENTENCE = re.compile(r"[.!?…]+(?=[\s\"'”’)]|$)|[。！？｡။។]+|\n+
 _ITEM_MARK = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s+", re.MULTILINE)
 _ITEM = re.compile(_ITEM_MARK.pattern + r"\S", re.MULTILINE)
 _NO_SENTENCE = re.compile(r"^\s*(?:(?:[-*+•]|\d{1,3}[.)])\s+|#{1,6}\s).*$", re.MULTILINE)
-_TOKEN = re.compile(r"\w+")
 
 
 class Text:
@@ -53,11 +51,6 @@ class Text:
         """Words of letters in `prose`; of scripts without spaces, each character."""
         return words(self.prose)
 
-    @cached_property
-    def tokens(self) -> Counter[str]:
-        """How often each run of letters and digits is in `lower`: "don't" is "don" and "t"."""
-        return Counter(_TOKEN.findall(self.lower))
-
 
 Formula = Callable[[Text], float]
 
@@ -83,20 +76,9 @@ def words(text: str) -> list[str]:
 
 
 def phrases(alternatives: str) -> Callable[[Text], int]:
-    """Occurrences of whole words and phrases, whatever their case; ``alternatives`` in small letters, between ``|``.
-
-    Plain words are looked up, the others are patterns. No phrase may begin or end with one of the plain words.
-    """
-    given = alternatives.split("|")
-    plain = [word for word in given if word.isalpha()]
-    other = [word for word in given if not word.isalpha()]
-    pattern = re.compile(rf"\b(?:{'|'.join(other)})\b") if other else None
-
-    def count(text: Text) -> int:
-        found = sum(text.tokens[word] for word in plain)
-        return found + len(pattern.findall(text.lower)) if pattern else found
-
-    return count
+    """Occurrences of whole words and phrases, whatever their case; ``alternatives`` in small letters, between ``|``."""
+    compiled = re.compile(rf"\b(?:{alternatives})\b")
+    return lambda text: len(compiled.findall(text.lower))
 
 
 def pattern(expression: str) -> Callable[[Text], int]:

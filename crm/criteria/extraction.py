@@ -5,7 +5,6 @@ After Jia et al. (arXiv 2508.09463). A row whose request failed is kept without 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -89,8 +88,3 @@ def criteria_requests(rows: Iterable[Preference]) -> list[Sequence[Message]]:
 def has_criteria(row: Preference) -> bool:
     """Whether either side has criteria."""
     return bool(row.criteria_a or row.criteria_b)
-
-
-def count(extractions: Iterable[Extraction]) -> Counter[str]:
-    """Rows by status."""
-    return Counter(extraction.status for extraction in extractions)

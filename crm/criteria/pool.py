@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from crm.schema import short, validated
-
-Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+from crm.schema import Text, short, validated
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))

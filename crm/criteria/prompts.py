@@ -110,13 +110,9 @@ def _original(text: str) -> str:
     return text
 
 
-def _one_line(text: str) -> str:
+def _criterion(text: str) -> str:
     if _CONTROL.search(text):
         raise ValueError("the text has a line end or a control character")
-    return text
-
-
-def _criterion(text: str) -> str:
     if sum(map(str.isalpha, text)) < 2 or _PLACEHOLDER.fullmatch(key(text).strip("<>[](){}\"' ")):
         raise ValueError("a criterion is a placeholder")
     if _NAMES_A_SIDE.search(text):
@@ -125,10 +121,7 @@ def _criterion(text: str) -> str:
 
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=3, max_length=300), AfterValidator(_original)]
-Side = Annotated[
-    list[Annotated[Text, AfterValidator(_one_line), AfterValidator(_criterion)]],
-    Field(min_length=1, max_length=MAX_PER_SIDE),
-]
+Side = Annotated[list[Annotated[Text, AfterValidator(_criterion)]], Field(min_length=1, max_length=MAX_PER_SIDE)]
 
 
 class CriteriaReply(BaseModel):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -27,31 +26,13 @@ Vectors = npt.NDArray[np.floating]
 Labels = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Topics:
-    """Distinct texts, sorted; ``texts[i]`` has topic ``names[labels[i]]``, the largest topic first."""
-
-    texts: list[str]
-    labels: list[int]
-    names: list[str]
-    keywords: list[list[str]]
-
-    def by_text(self) -> dict[str, str]:
-        """Name of each text's topic."""
-        return {text: self.names[label] for text, label in zip(self.texts, self.labels, strict=True)}
-
-    def frame(self) -> pd.DataFrame:
-        """One row per topic: ``topic``, distinct ``texts``, ``keywords``."""
-        sizes = Counter(self.labels)
-        rows = [
-            (name, sizes[label], ", ".join(words))
-            for label, (name, words) in enumerate(zip(self.names, self.keywords, strict=True))
-        ]
-        return pd.DataFrame(rows, columns=["topic", "texts", "keywords"])
-
-
-def find_topics(texts: Sequence[str], *, model: str | None = None, count: int = 0, seed: int = 0) -> Topics:
+def find_topics(
+    texts: Sequence[str], *, model: str | None = None, count: int = 0, seed: int = 0
+) -> tuple[dict[str, str], pd.DataFrame]:
     """Group at least one text into ``count`` topics (0: chosen among `COUNTS`), named after their keywords.
+
+    Gives the name of each text's topic, and a row per topic, the largest first: ``topic``, distinct ``texts``,
+    ``keywords``.
 
     ``model`` is a sentence-transformers model, a folder or hub id; without one the texts are embedded by TF-IDF.
     Raises ``ValueError`` for no texts, more topics than distinct texts, or a model that cannot be loaded.
@@ -63,7 +44,9 @@ def find_topics(texts: Sequence[str], *, model: str | None = None, count: int = 
     order = np.argsort(-np.bincount(found), kind="stable")
     labels: list[int] = np.argsort(order)[found].tolist()
     keywords = _keywords(distinct, labels, len(order))
-    return Topics(distinct, labels, _names(keywords), keywords)
+    names, sizes = _names(keywords), np.bincount(labels)
+    table = pd.DataFrame({"topic": names, "texts": sizes, "keywords": [", ".join(words) for words in keywords]})
+    return {text: names[label] for text, label in zip(distinct, labels, strict=True)}, table
 
 
 def embed(texts: Sequence[str], *, model: str | None = None, seed: int = 0) -> Vectors:
@@ -114,11 +97,8 @@ def _cluster(vectors: Vectors, count: int, seed: int) -> Labels:
     tried = [fit(clusters) for clusters in COUNTS if clusters + 2 <= different]
     if not tried:
         return np.zeros(len(vectors), dtype=np.int64)
-    return max(tried, key=lambda labels: _silhouette(vectors, labels, seed))
-
-
-def _silhouette(vectors: Vectors, labels: Labels, seed: int) -> float:
-    return float(silhouette_score(vectors, labels, metric="cosine", sample_size=2_000, random_state=seed))
+    score = partial(silhouette_score, vectors, metric="cosine", sample_size=2_000, random_state=seed)
+    return max(tried, key=lambda labels: float(score(labels)))
 
 
 def _keywords(texts: Sequence[str], labels: Sequence[int], topics: int) -> list[list[str]]:

@@ -7,7 +7,7 @@ nothing of content or truth, its word lists are English, and a model trained on 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,15 +26,6 @@ TRAITS: dict[str, dict[str, list[str]]] = yaml.safe_load(
 """Some of `MEASURES`: criteria of users who want ``more``, or ``less``, of it."""
 
 
-def describe(preferences: Iterable[Preference], seed: int) -> list[Extraction]:
-    """Criteria and their topics (names of traits) for every preference without criteria, in the order given.
-
-    ``status`` is ``described``, ``given`` (it has some) or ``no_difference``. The wordings depend on (seed, preference
-    id) only.
-    """
-    return [_describe(preference, seed) for preference in preferences]
-
-
 def differences(response_a: str, response_b: str) -> list[tuple[str, int]]:
     """Traits in which two texts clearly differ, the strongest first, with 1 where A has more of it and -1 where B."""
     found, a, b = [], Text(response_a), Text(response_b)
@@ -47,7 +38,12 @@ def differences(response_a: str, response_b: str) -> list[tuple[str, int]]:
     return [(name, sign) for _, name, sign in found]
 
 
-def _describe(preference: Preference, seed: int) -> Extraction:
+def describe(preference: Preference, seed: int) -> Extraction:
+    """Criteria and their topics (names of traits) for a preference without criteria.
+
+    ``status`` is ``described``, ``given`` (it has some) or ``no_difference``. The wordings depend on (seed, preference
+    id) only.
+    """
     if has_criteria(preference):
         return Extraction(preference, "given")
     found = differences(_text(preference.response_a), _text(preference.response_b))[:MAX_TRAITS]

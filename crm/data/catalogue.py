@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from os.path import commonprefix
 from pathlib import Path
 
 from crm.data import own, table
@@ -53,7 +52,6 @@ OWN: dict[str, Source] = {
     "eval_rows": Source("the published evaluation rows", own.eval_rows, evaluation_only=True),
     "arena": Source("LMArena's public votes", own.arena),
     "trl": Source("chosen and rejected responses, as TRL's trainers take them", own.trl),
-    "rewardbench": Source("RewardBench", plain.rewardbench, evaluation_only=True),
     "personalized_rewardbench": Source(
         "Personalized RewardBench, its rubrics withheld", plain.personalized_rewardbench, evaluation_only=True
     ),
@@ -112,20 +110,13 @@ def place_of(path: str) -> Path:
 
 
 def _ask_for_part(folder: Path, path: str) -> None:
-    parts: dict[str, list[str]] = {}
-    for file in data_files(folder):
-        if found := PART.search(file.relative_to(folder).as_posix()):
-            parts.setdefault(found[1].lower(), []).append(str(file))
+    found = (PART.search(file.relative_to(folder).as_posix()) for file in data_files(folder))
+    parts = sorted({part[1].lower() for part in found if part})
     if "train" in parts and len(parts) > 1:
-        ways = (
-            f"data.path={path}:{part}"
-            if path.startswith(PREFIX)
-            else f"data.path={files[0] if len(files) == 1 else commonprefix(files) + '*'}"  # noqa: RUF071
-            for part, files in parts.items()
-        )
+        how = f"data.path={path}:train" if path.startswith(PREFIX) else "a file of it, or a pattern as folder/train*"
         raise ValueError(
-            f"data.path={path}: holds the parts {', '.join(parts)}; which is meant? {' or '.join(ways)} "
-            "(data.split=all evaluates a part whole)"
+            f"data.path={path}: holds the parts {', '.join(parts)}; name one, {how} (data.split=all evaluates a part "
+            "whole)"
         )
 
 

@@ -16,13 +16,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from crm.io.draws import turn
 from crm.io.intake import Intake
 from crm.io.rows import data_files, decode
-from crm.schema import Message, Preference, RecordError, check_responses, messages, short, texts
+from crm.schema import Message, Preference, RecordError, Texts, check_response, messages, short, validated
 
 Conversation = tuple[Message, ...]
 Row = dict[str, Any]
@@ -31,13 +30,7 @@ _MESSAGES = re.compile(r"""\s*\[\s*\{\s*["'](role|content)["']\s*:""")
 """How a text that is a list of messages begins."""
 
 
-def _not_blank(text: str) -> str:
-    if not text.strip():
-        raise PydanticCustomError("blank", "expected a non-blank text")
-    return text
-
-
-Text = Annotated[str, AfterValidator(_not_blank)]
+Text = Annotated[str, StringConstraints(pattern=r"\S")]
 """Text that is not blank, white space and all."""
 
 
@@ -50,7 +43,6 @@ class PublicRow(BaseModel):
 class At(NamedTuple):
     """The place of a row, and counts over all files of its source."""
 
-    source: Path
     file: Path
     number: int
     repeats: Counter[str]
@@ -64,7 +56,7 @@ def rows_of(
     """Make a ``read`` of a function that turns a row into its record or records, or raises `RecordError`.
 
     ``places`` are files and folders of the source, or none for the source itself. A row is a dict, or validated as
-    ``model``. Ids are unique in each file. ``drop_identical`` leaves out pairs of equal responses.
+    ``model``. ``drop_identical`` leaves out pairs of equal responses.
     """
 
     def reader(parse: Callable[[Any, At], Preference | Sequence[Preference]]) -> Read:
@@ -73,7 +65,7 @@ def rows_of(
             for file in (file for place in places or ("",) for file in data_files(source / place)):
 
                 def records(row: Row, number: int, file: Path = file) -> Preference | Sequence[Preference]:
-                    at = At(source, file, number, repeats, reading.counts)
+                    at = At(file, number, repeats, reading.counts)
                     return parse(model.model_validate(row) if model else row, at)
 
                 yield from records_of(file, reading, records, drop_identical)
@@ -95,7 +87,8 @@ def records_of(
         parsed = parse(row, number)
         found = [parsed] if isinstance(parsed, Preference) else parsed
         for record in found:
-            check_responses(record)
+            check_response(record.response_a, "response_a")
+            check_response(record.response_b, "response_b")
         return found
 
     for found in reading.rows(file, checked, key=lambda found: found[0].id if found else None):
@@ -171,7 +164,7 @@ def string_list(value: Any, field: str) -> tuple[str, ...]:
         if not value.strip().startswith("["):
             raise RecordError(field, f'a string, not a list: {short(value)}; write it as ["..."]')
         value = items(value, field)
-    return texts(value, field)
+    return () if value is None else validated(Texts, value, field)
 
 
 def criteria_cell(value: Any, field: str) -> tuple[str, ...]:
@@ -182,7 +175,7 @@ def criteria_cell(value: Any, field: str) -> tuple[str, ...]:
     if not isinstance(value, str) or value.strip().startswith("["):
         return string_list(value, field)
     pieces = value.strip().split("\n" if "\n" in value.strip() else ";")
-    return texts([piece for piece in pieces if piece.strip()], field)
+    return string_list([piece for piece in pieces if piece.strip()], field)
 
 
 def split_shared(

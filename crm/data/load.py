@@ -15,7 +15,7 @@ from crm.data.own import load_prepared
 from crm.data.public.plain import personalized_rewardbench
 from crm.data.simulation.arena import lexicon_texts, simulate
 from crm.data.splits import Splits, split_by_prompt
-from crm.io.intake import Intake, Rejection
+from crm.io.intake import Intake
 from crm.io.words import first_words
 from crm.model.heads import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION
 from crm.schema import Message, Preference, prompt_key
@@ -45,17 +45,13 @@ def _load(config: DataConfig, criteria: str) -> Splits:
     else:
         splits = _fewer(_split(config), config, criteria)
     if not _any_criteria(splits):
-        raise ValueError(_without_criteria(config, splits))
+        raise ValueError(_without_criteria(config))
     return splits
 
 
 def _split(config: DataConfig) -> Splits:
     """A source without a split of its own; one to evaluate on is held out as a whole."""
-    source, reading = source_named(config.name), Intake(strict=config.strict)
-    rows = list(reading.unique(read_source(config, reading)))
-    if reading.read and not rows:
-        found = ", ".join(f"{name} {count:,}" for name, count in reading.all_counts().items() if count)
-        raise ValueError(f"{config.word}: no row can be used: {found}{_first(reading.rejections)}")
+    source, (rows, reading) = source_named(config.name), read_rows(config)
     if config.max_words:
         rows, reading.counts["dropped_same_when_cut"] = shorten(rows, config.max_words)
     if config.split == "all" or source.evaluation_only:
@@ -71,6 +67,17 @@ def _split(config: DataConfig) -> Splits:
     return Splits.of(parts, reading)
 
 
+def read_rows(config: DataConfig) -> tuple[list[Preference], Intake]:
+    """The records of a source, and how they were read. Raises ``ValueError`` where no row can be used."""
+    reading = Intake(strict=config.strict)
+    rows = list(read_source(config, reading))
+    if reading.read and not rows:
+        found = ", ".join(f"{name} {count:,}" for name, count in reading.all_counts().items() if count)
+        first = f" (the first is {reading.rejections[0]})" if reading.rejections else ""
+        raise ValueError(f"{config.word}: no row can be used: {found}{first}")
+    return rows, reading
+
+
 def read_source(config: DataConfig, reading: Intake) -> Iterator[Preference]:
     """The records of a source of the catalogue as they stream by, counted into ``reading``."""
     place = location(config.name, root=config.root, path=config.path)
@@ -82,18 +89,14 @@ def read_source(config: DataConfig, reading: Intake) -> Iterator[Preference]:
     return source_named(config.name).read(place, reading)
 
 
-def _without_criteria(config: DataConfig, splits: Splits) -> str:
+def _without_criteria(config: DataConfig) -> str:
     personal, made = config.name == "personalized_rewardbench", f"datasets/{stem(config.path or config.name)}"
     shown = "data.profile=bm25 shows what the user asked before, " if personal else ""
     return (
-        f"{config.word}: no record has criteria{_first(splits.rejected)}, and no comparison can be made without; "
+        f"{config.word}: no record has criteria, and no comparison can be made without; "
         f"{shown}criteria=none gives every vote one general criterion; or write some with `python prepare.py "
         f"{config.word} out={made}`, then read them with data={made}"
     )
-
-
-def _first(rejected: Sequence[Rejection]) -> str:
-    return f" (some rows are bad, the first is {rejected[0]})" if rejected else ""
 
 
 def _any_criteria(splits: Splits) -> bool:
@@ -127,8 +130,7 @@ def mix(parts: Mapping[str, Splits]) -> Splits:
     counts = {f"{name}.{key}": count for name, part in named.items() for key, count in part.counts.items()}
     counts["dropped_prompt_in_a_suite"] = len(train) - len(unasked) + len(validation) - len(validating)
     counts["dropped_prompt_in_validation"] = len(unasked) - len(training)
-    rejected = [rejection for part in named.values() for rejection in part.rejected]
-    return Splits(training, validating, suites, counts, rejected)
+    return Splits(training, validating, suites, counts)
 
 
 def _named(name: str, rows: Sequence[Preference]) -> list[Preference]:

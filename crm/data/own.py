@@ -25,7 +25,7 @@ from crm.data.fields import (
     string_list,
     turns,
 )
-from crm.data.public.pairs import chosen_pair
+from crm.data.public.pairs import chosen_pair, two_sided
 from crm.data.splits import Splits
 from crm.io.draws import turn
 from crm.io.files import drafted
@@ -37,8 +37,9 @@ TRAIN_FIELDS = (
 )
 EVAL_FIELDS = ("idx", "prompt", "model_a", "model_b", "criteria", "preference")
 MODELS = ("model_a", "model_b")
-WINNERS: dict[object, Side] = {"model_a": "a", "model_b": "b", "tie": "tie"}
-BOTH_BAD = ("tie (bothbad)", "tie (both bad)", "both_bad")
+WINNERS: dict[str, Side] = {"model_a": "a", "model_b": "b"} | dict.fromkeys(
+    ("tie", "tie (bothbad)", "tie (both bad)", "both_bad"), "tie"
+)
 FLAGS = {"winner_model_a": "a", "winner_model_b": "b", "winner_tie": "tie"}
 CHOSEN = ("chosen", "rejected")
 TRL_FIELDS = ("id", "prompt", *CHOSEN, "criteria", "criteria_rejected")
@@ -93,29 +94,19 @@ def train_rows(row: Row, at: At) -> Preference:
         raise RecordError("a_criteria", "empty, and b_criteria too; a training row needs criteria on one side at least")
     a, b = (messages(row[name], name) for name in MODELS)
     prompt, response_a, response_b = split_shared(a, b, MODELS)
-    return Preference(
-        id=f"train-{identity(None, 'id', at.repeats, [row[name] for name in TRAIN_FIELDS])}",
-        prompt=prompt,
-        response_a=response_a,
-        response_b=response_b,
-        winner=_winner(row["human_winner"], "human_winner"),
-        criteria_a=criteria_a,
-        criteria_b=criteria_b,
-        criteria_topics_a=_topics(row["a_broad_criteria_topic"], "a_broad_criteria_topic"),
-        criteria_topics_b=_topics(row["b_broad_criteria_topic"], "b_broad_criteria_topic"),
-        source="train_rows",
-    )
+    topics_a, topics_b = (_topics(row[name], name) for name in ("a_broad_criteria_topic", "b_broad_criteria_topic"))
+    name = f"train-{identity(None, 'id', at.repeats, [row[name] for name in TRAIN_FIELDS])}"
+    sides = (response_a, criteria_a, topics_a, None), (response_b, criteria_b, topics_b, None)
+    return two_sided(name, prompt, *sides, _winner(row["human_winner"], "human_winner"), "train_rows")
 
 
 @rows_of(drop_identical=True)
-def eval_rows(row: Row, _at: At) -> Preference:
+def eval_rows(row: Row, at: At) -> Preference:
     """Published evaluation rows: ``criteria`` speak for the preferred side; for a tie both sides have them.
 
     ``model_a`` and ``model_b`` are whole conversations, or only replies to ``prompt``.
     """
     require(row, EVAL_FIELDS)
-    if isinstance(row["idx"], bool) or not isinstance(row["idx"], (int, str)) or row["idx"] == "":
-        raise RecordError("idx", f"expected a number or a name, got {type(row['idx']).__name__}")
     side = _winner(row["preference"], "preference")
     criteria = string_list(row["criteria"], "criteria")
     if not criteria:
@@ -128,21 +119,14 @@ def eval_rows(row: Row, _at: At) -> Preference:
         first = next((message.content for message in prompt if message.role == "user"), None)
         if first is None or folded(first) != folded(query):
             raise RecordError("prompt", "differs from the first user turn of model_a and model_b")
-    return Preference(
-        id=f"eval-{row['idx']}",
-        prompt=prompt,
-        response_a=response_a,
-        response_b=response_b,
-        winner=side,
-        criteria_a=criteria if side in ("a", "tie") else (),
-        criteria_b=criteria if side in ("b", "tie") else (),
-        source="eval_rows",
-    )
+    name = f"eval-{identity(row['idx'], 'idx', at.repeats)}"
+    of_a, of_b = (criteria if side in (own, "tie") else () for own in "ab")
+    return two_sided(name, prompt, (response_a, of_a, (), None), (response_b, of_b, (), None), side, "eval_rows")
 
 
 def _winner(value: object, field: str) -> Side:
     if not isinstance(value, str) or value not in WINNERS:
-        raise RecordError(field, f"{short(value)} is not one of {', '.join(map(str, WINNERS))}")
+        raise RecordError(field, f"{short(value)} is not one of {', '.join(WINNERS)}")
     return WINNERS[value]
 
 
@@ -164,12 +148,15 @@ def arena(row: Row, at: At) -> Preference | tuple[()]:
         require(row, ("id", "model_a", "model_b", "prompt", *names, *FLAGS))
         a, b = (_answered(row["prompt"], row[name], name) for name in names)
         at.counts["rows_with_null_turns"] += any(None in items(row[name], name) for name in names)
-        side = _flagged(row)
+        won = [side for name, side in FLAGS.items() if row[name] in (1, "1")]
+        if len(won) != 1:
+            raise RecordError("winner_tie", f"{len(won)} of {', '.join(FLAGS)} are 1, expected one")
+        side = won[0]
     elif "conversation_a" in row:
         names = ("conversation_a", "conversation_b")
         require(row, ("model_a", "model_b", "winner", *names))
         a, b = (_conversation(row[name], name) for name in names)
-        side = "tie" if row["winner"] in BOTH_BAD else _winner(row["winner"], "winner")
+        side = _winner(row["winner"], "winner")
     else:
         raise RecordError("row", "has neither conversation_a nor winner_tie; expected the columns of an LMArena set")
     if a[-1].role == "user" or b[-1].role == "user":
@@ -177,16 +164,9 @@ def arena(row: Row, at: At) -> Preference | tuple[()]:
         return ()
     prompt, response_a, response_b = split_shared(a, b, names)
     field = "question_id" if "question_id" in row else "id"
-    return Preference(
-        id=f"arena-{identity(row.get(field), field, at.repeats, a, b)}",
-        prompt=prompt,
-        response_a=response_a,
-        response_b=response_b,
-        winner=side,
-        author_a=any_text(row["model_a"], "model_a"),
-        author_b=any_text(row["model_b"], "model_b"),
-        source="arena/human",
-    )
+    name = f"arena-{identity(row.get(field), field, at.repeats, a, b)}"
+    author_a, author_b = (any_text(row[model], model) for model in MODELS)
+    return two_sided(name, prompt, (response_a, (), (), author_a), (response_b, (), (), author_b), side, "arena/human")
 
 
 def _answered(asked: Any, answers: Any, field: str) -> Conversation:
@@ -197,16 +177,6 @@ def _answered(asked: Any, answers: Any, field: str) -> Conversation:
     users = [Message("user", any_text(text, f"prompt[{number}]")) for number, text in enumerate(questions)]
     texts = ["" if text is None else any_text(text, f"{field}[{number}]") for number, text in enumerate(replies)]
     return tuple(chain.from_iterable(zip(users, (Message("assistant", text) for text in texts), strict=True)))
-
-
-def _flagged(row: Row) -> str:
-    for name in FLAGS:
-        if row[name] not in (0, 1, "0", "1"):
-            raise RecordError(name, f"{row[name]!r:.80} is not 0 or 1")
-    sides = [side for name, side in FLAGS.items() if row[name] in (1, "1")]
-    if len(sides) != 1:
-        raise RecordError("winner_tie", f"{len(sides)} of {', '.join(FLAGS)} are 1, expected one")
-    return sides[0]
 
 
 def _conversation(value: Any, field: str) -> Conversation:

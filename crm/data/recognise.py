@@ -26,8 +26,6 @@ COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("arena", ("conversation_a", "conversation_b", "winner")),
     ("arena", ("prompt", "response_a", "response_b", *own.FLAGS)),
     ("personalized_rewardbench", ("question", "chosen", "rejected", "rubric_aspects")),
-    ("rewardbench", ("prompt", "chosen", "rejected", "subset", "num_correct")),
-    ("rewardbench", ("prompt", "chosen", "rejected", "subset", "chosen_model", "rejected_model")),
 )
 """Sources and columns that their files have and others have not."""
 PROMPTS = ("prompt", "question", "query", "instruction", "input", "context", "post", "user_prompt", "user_query")
@@ -100,7 +98,7 @@ def _no_rows(file: Path) -> list[dict[str, Any]]:
 
 def _reading(path: str, file: str, rows: Sequence[dict[str, Any]]) -> Recognised:
     names = list(dict.fromkeys(name for row in rows for name in row))
-    found = _published(file, names, rows) or [*_pairs(names, rows), *_votes(names)]
+    found = _published(names, rows) or [*_pairs(names, rows), *_votes(names)]
     if len(found) > 1:
         ways = "; ".join(f"{each.words()} ({', '.join(each.about)})" for each in found)
         raise ValueError(f"{file}: can be read in {len(found)} ways, add one: {ways}")
@@ -116,16 +114,14 @@ def _reading(path: str, file: str, rows: Sequence[dict[str, Any]]) -> Recognised
     return found[0]
 
 
-def _published(file: str, names: Sequence[str], rows: Sequence[dict[str, Any]]) -> list[Recognised]:
-    """The source whose columns no other has. One's own pairs may have RewardBench's, by which nothing is trained."""
+def _published(names: Sequence[str], rows: Sequence[dict[str, Any]]) -> list[Recognised]:
+    """The source whose columns no other has."""
     own_fields = {each.name for each in fields(Preference)}
     if {"id", *VOTES.required} <= set(names) <= own_fields and isinstance(rows[0].get("prompt"), list):
         return [Recognised("records", about=tuple(names))]
     for name, columns in COLUMNS:
         if set(columns) <= set(names):
-            found = [Recognised(name, about=columns)]
-            sure = name != "rewardbench" or "num_correct" in names or re.search("reward-?bench", file, re.IGNORECASE)
-            return found if sure else found + _pairs(names, rows)
+            return [Recognised(name, about=columns)]
     return []
 
 

@@ -24,8 +24,8 @@ from functools import cache, lru_cache
 from itertools import chain, combinations
 from typing import TYPE_CHECKING
 
-from crm.io.draws import balanced
-from crm.io.intake import Intake, Rejection
+from crm.io.draws import in_turns
+from crm.io.intake import Intake
 from crm.schema import Message, Preference, folded, prompt_key
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 NEAR_DUPLICATE = 0.8
 """Jaccard similarity of character 5-grams from which two prompts count as one."""
-LARGE, FEW = 1 / 3, 10
-"""Share of all prompts, and number, from which on a group is worth a warning."""
 _SHINGLE, _PERMUTATIONS = 5, 128
 _BANDS = {0.8: (16, 8), 0.5: (32, 4), 0.0: (64, 2)}
 """From a similarity on, so many bands of so many rows. A pair is looked at where one of 16 bands of 8 agrees: 95 in 100
@@ -56,14 +54,12 @@ class Splits:
 
     ``suites`` maps a suite's name (``D``, ``C``, ...) to its preferences; suites may share prompts with one another.
     ``counts`` says how many rows were read, dropped for which reason, and (added when built) are in each part.
-    ``rejected`` holds the bad rows of a lenient reading (the first of them, `crm.io.intake.MAX_SHOWN`).
     """
 
     train: list[Preference]
     validation: list[Preference]
     suites: dict[str, list[Preference]]
     counts: dict[str, int] = field(default_factory=dict)
-    rejected: list[Rejection] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Add the sizes to ``counts``. Raises ``ValueError`` with the count when a prompt is in two parts."""
@@ -81,8 +77,7 @@ class Splits:
     def of(cls, parts: Mapping[str, list[Preference]], reading: Intake | None = None) -> Splits:
         """The splits of ``train``, ``validation`` and suites by name, with the counts of a reading."""
         suites = {name: rows for name, rows in parts.items() if name not in ("train", "validation")}
-        counts, rejected = (reading.all_counts(), reading.rejections) if reading else ({}, [])
-        return cls(parts["train"], parts["validation"], suites, counts, rejected)
+        return cls(parts["train"], parts["validation"], suites, reading.all_counts() if reading else {})
 
     @property
     def rows(self) -> list[Preference]:
@@ -104,17 +99,17 @@ class Splits:
     ) -> Splits:
         """At most ``train``, ``validation`` and ``suite`` rows (0: all) in these parts; the others are counted.
 
-        Rows are taken in turns over ``levels`` (see `balanced`), which also orders them; those of a smaller validation
+        Rows are taken in turns over ``levels`` (see `in_turns`), which also orders them; those of a smaller validation
         part are drawn from all of it.
         """
 
         def fewer(rows: list[Preference], most: int) -> list[Preference]:
-            return balanced(rows, most or None, seed, *levels) if most or levels else rows
+            return in_turns(rows, seed, levels)[: most or None] if most or levels else rows
 
         suites = {name: fewer(rows, suite) for name, rows in self.suites.items()}
         validating = fewer(self.validation, 0)
         if 0 < validation < len(validating):
-            validating = balanced(validating, validation, seed)
+            validating = in_turns(validating, seed)[:validation]
         fewest = replace(self, train=fewer(self.train, train), validation=validating, suites=suites)
         fewest.counts["dropped_by_subsampling"] = len(self.rows) - len(fewest.rows)
         return fewest
@@ -128,13 +123,13 @@ def split_by_prompt(records: Sequence[Preference], config: DataConfig) -> dict[s
     """
     shares = {"test": config.test_fraction, "validation": config.validation_fraction}
     group_of = prompt_groups([row.prompt for row in records], config.near_duplicates)
-    warn_of_large_group(group_of, config.near_duplicates)
+    warn_of_large_group(group_of)
     place_of = {key: place_of_group(key, config.seed) for key in group_of.values()}
     part_of = _filled(dict(sorted(place_of.items(), key=lambda item: item[1])), shares)
     rows: dict[str, list[Preference]] = {"train": [], "validation": [], "test": []}
     for row in records:
         rows[part_of[group_of[prompt_key(row.prompt)]]].append(row)
-    _check_filled(rows, {"train": 1.0, **shares}, group_of, config.near_duplicates)
+    _check_filled(rows, {"train": 1.0, **shares}, group_of)
     return rows
 
 
@@ -151,18 +146,12 @@ def prompt_groups(prompts: Sequence[Sequence[Message]], near_duplicates: float =
     return {key: group_of[text] for key, text in text_of.items()}
 
 
-def warn_of_large_group(group_of: Mapping[str, str], near_duplicates: float) -> None:
-    """Warn where `LARGE` of the prompts are one group: the parts cannot have the sizes that were asked for."""
-    sizes = Counter(group_of.values())
-    most = max(sizes.values(), default=0)
-    if most >= FEW and most > LARGE * len(group_of):
-        log.warning(
-            "data: %d of %d prompts are one group of near-duplicates (%.2g of their 5-grams agree, linked in chains) "
-            "and go to one part; data.near_duplicates=1.0 keeps only equal prompts together",
-            most,
-            len(group_of),
-            near_duplicates,
-        )
+def warn_of_large_group(group_of: Mapping[str, str]) -> None:
+    """Warn where a third of the prompts are one group: the parts cannot have the sizes that were asked for."""
+    most = max(Counter(group_of.values()).values(), default=0)
+    if most >= 10 and 3 * most > len(group_of):
+        line = "data: %d of %d prompts are one group of near-duplicates; data.near_duplicates=1.0 splits it"
+        log.warning(line, most, len(group_of))
 
 
 def _digest(text: str) -> str:
@@ -195,21 +184,14 @@ def _filled(places: Mapping[str, float], shares: Mapping[str, float]) -> dict[st
     return found
 
 
-def _check_filled(
-    rows: dict[str, list[Preference]], asked: dict[str, float], group_of: Mapping[str, str], near_duplicates: float
-) -> None:
+def _check_filled(rows: dict[str, list[Preference]], asked: dict[str, float], group_of: Mapping[str, str]) -> None:
     prompts, groups = len(group_of), len(set(group_of.values()))
     for name, fraction in asked.items():
         if fraction > 0 and groups and not rows[name]:
-            few = f"there are only {prompts} different prompts"
-            if groups < prompts:
-                few += (
-                    f" in {groups} group{'s' * (groups > 1)} of near-duplicates, each of which goes to one part "
-                    f"({near_duplicates:g} or more of their 5-grams agree; data.near_duplicates=1.0 keeps only equal "
-                    "prompts together)"
-                )
             raise ValueError(
-                f"{name}: empty, because {few}; bring more prompts, ask for a larger fraction, or try another data.seed"
+                f"{name}: empty, because there are only {prompts} different prompts, in {groups} groups of "
+                "near-duplicates; bring more prompts, ask for a larger fraction, try another data.seed, or keep only "
+                "equal prompts together (data.near_duplicates=1.0)"
             )
 
 

@@ -52,23 +52,20 @@ def hold_out(keys: Iterable[str], shares: Sequence[float], seed: int) -> list[se
     return parts
 
 
-def balanced(
-    rows: Sequence[Preference], limit: int | None, seed: int, *levels: Callable[[Preference], str]
+def in_turns(
+    rows: Sequence[Preference],
+    seed: int,
+    levels: Sequence[Callable[[Preference], str]] = (),
+    path: tuple[str, ...] = (),
 ) -> list[Preference]:
-    """At most ``limit`` rows, taken in turns over the first level's groups, within a group over the next level's."""
-    return _in_turns(rows, seed, levels, ())[:limit]
-
-
-def _in_turns(
-    rows: Sequence[Preference], seed: int, levels: Sequence[Callable[[Preference], str]], path: tuple[str, ...]
-) -> list[Preference]:
+    """The rows in turns over the first level's groups, within a group over the next level's."""
     if not levels:
         return sorted(rows, key=lambda row: (fraction(seed, "turn", row.id), row.id))
     groups: dict[str, list[Preference]] = {}
     for row in rows:
         groups.setdefault(levels[0](row), []).append(row)
     queues = [
-        _in_turns(groups[name], seed, levels[1:], (*path, name)) for name in shuffled(groups, seed, "group", *path)
+        in_turns(groups[name], seed, levels[1:], (*path, name)) for name in shuffled(groups, seed, "group", *path)
     ]
     return [row for turn in zip_longest(*queues) for row in turn if row is not None]
 

@@ -20,7 +20,6 @@ PREFIX = "hf://"
 FILES = ["README.md", *(f"*{suffix}{end}" for suffix in SUFFIXES for end in ("", PACKED))]
 TIMEOUT = 5.0
 """Seconds to wait for the hub to answer at all, before any data is read."""
-_ABSENT = "not cached here, and the hub cannot be reached; give the folder of a copy"
 _TROUBLES: dict[type[Exception], str] = {
     GatedRepoError: "its owner asks for terms; accept them there and `hf auth login`",
     RevisionNotFoundError: "no such revision; see the dataset's page",
@@ -65,5 +64,6 @@ def _download(address: str, name: str, revision: str | None) -> Path:
         commit = HfApi().dataset_info(name, revision=revision, timeout=TIMEOUT).sha
         return Path(snapshot_download(name, repo_type="dataset", revision=commit, allow_patterns=FILES))
     except Exception as error:  # which class it is depends on the HTTP library under this version of the hub's client
-        why = next((why for kind, why in _TROUBLES.items() if isinstance(error, kind)), _ABSENT)
+        absent = "not cached here, and the hub cannot be reached; give the folder of a copy"
+        why = next((why for kind, why in _TROUBLES.items() if isinstance(error, kind)), absent)
         raise ValueError(f"data.path={address}: {why}") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from crm.io import rows as formats
 from crm.io.rows import printable
-from crm.schema import Preference, RecordError
+from crm.schema import RecordError
 
 R = TypeVar("R")
 MAX_SHOWN = 1_000
@@ -44,6 +44,7 @@ class Intake:
         self.kept = self.rejected = 0
         self.rejections: list[Rejection] = []
         self.counts: Counter[str] = Counter()
+        self._places: dict[object, str] = {}
 
     @property
     def read(self) -> int:
@@ -55,46 +56,31 @@ class Intake:
     ) -> Iterator[R]:
         """Pass the rows of a file through ``parse(row, number)``, which may raise `RecordError` (or pydantic's error).
 
-        ``key`` gives what must be unique in the file (default: the record's ``id`` where it has one).
+        ``key`` gives an id, which must be unique over all files.
         """
-        first_line: dict[object, int] = {}
         for number, row in formats.rows(path):
             try:
                 if isinstance(row, RecordError):
                     raise row
                 if not isinstance(row, dict):
                     raise RecordError("row", f"expected a JSON object, got {type(row).__name__}")
-                record = parse(row, number)
-                name = key(record) if key else getattr(record, "id", None)
-                first = number if name is None else first_line.setdefault(name, number)
-                if first != number:
-                    why = f"{name!r} is already on line {first}; ids must be unique (data.strict=false leaves it out)"
+                record, place = parse(row, number), f"{path}:{number}"
+                name = key(record) if key else None
+                first = place if name is None else self._places.setdefault(name, place)
+                if first != place:
+                    why = f"{name!r} is already at {first}; ids must be unique (data.strict=false leaves it out)"
                     raise RecordError("id", why)
             except (RecordError, ValidationError) as error:
                 wrong = RecordError.of(error.errors(include_url=False)) if isinstance(error, ValidationError) else error
-                self._reject(Rejection(str(path), number, wrong.field, wrong.why))
+                rejection = Rejection(str(path), number, wrong.field, wrong.why)
+                if self.strict:
+                    raise ValueError(str(rejection)) from None
+                self.rejected += 1
+                if len(self.rejections) < MAX_SHOWN:
+                    self.rejections.append(rejection)
             else:
                 self.kept += 1
                 yield record
-
-    def unique(self, records: Iterable[Preference]) -> Iterator[Preference]:
-        """Records whose id is new over all files; another is a bad row."""
-        seen: set[str] = set()
-        for record in records:
-            if record.id not in seen:
-                seen.add(record.id)
-                yield record
-                continue
-            why = f"{record.id!r} is also in another file; leave the copy out, or give the rows different ids"
-            self.kept -= 1
-            self._reject(Rejection("data", 0, "id", why))
-
-    def _reject(self, rejection: Rejection) -> None:
-        if self.strict:
-            raise ValueError(str(rejection))
-        self.rejected += 1
-        if len(self.rejections) < MAX_SHOWN:
-            self.rejections.append(rejection)
 
     def all_counts(self) -> dict[str, int]:
         """``read``, ``rejected`` and the source's own counts."""

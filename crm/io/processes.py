@@ -59,10 +59,9 @@ ALONE = Processes()
 def start(devices: int | str, nodes: int | str) -> Processes:
     """Start the other processes (they run this command again), or join those that are there.
 
-    One process a GPU, or a CPU process where there is none. Raises ``ValueError`` as `check_launcher` does.
+    One process a GPU, or a CPU process where there is none. Raises ``ValueError`` as `settled` does.
     """
     devices, nodes = settled(devices, nodes)
-    check_launcher("devices", devices, nodes)
     if devices * nodes == 1:
         return ALONE
     import torch
@@ -97,25 +96,21 @@ def launched_processes() -> tuple[int, int] | None:
 
 
 def settled(devices: int | str, nodes: int | str) -> tuple[int, int]:
-    """Numbers in place of ``auto``: what a launcher has started, else every visible CUDA GPU, else one process."""
+    """Numbers in place of ``auto``: what a launcher has started, else every visible CUDA GPU, else one process.
+
+    Raises ``ValueError`` for other numbers than a launcher's: each process would take itself for the only one, and all
+    would write the same files.
+    """
     launched = launched_processes()
+    there = launched or (1, 1)
     if launched is None and "auto" in (devices, nodes):
         import torch  # takes a second or two to load
 
-        launched = max(1, torch.cuda.device_count()), 1
-    launched = launched or (1, 1)
-    found = [each if value == "auto" else int(value) for value, each in zip((devices, nodes), launched, strict=True)]
-    return found[0], found[1]
-
-
-def check_launcher(field: str, devices: int, nodes: int) -> None:
-    """Raise ``ValueError`` where torchrun or SLURM started another number of processes than the settings say.
-
-    Each would otherwise take itself for the only one, and all would write the same files.
-    """
-    launched = launched_processes()
-    if launched is not None and launched[0] * launched[1] != devices * nodes:
+        there = max(1, torch.cuda.device_count()), 1
+    found = [each if value == "auto" else int(value) for value, each in zip((devices, nodes), there, strict=True)]
+    if launched and found[0] * found[1] != there[0] * there[1]:
         raise ValueError(
-            f"{field}={devices} on {nodes} machines: the launcher started {launched[0] * launched[1]} processes; leave "
-            f"out {field}, or set it to the processes a machine and {field.replace('devices', 'nodes')} to the machines"
+            f"devices={devices} nodes={nodes}: the launcher started {there[0]} processes on {there[1]} machines; leave "
+            "these settings out, or give its numbers"
         )
+    return found[0], found[1]

@@ -11,7 +11,6 @@ import gzip
 import io
 import sys
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -28,7 +27,6 @@ DELIMITERS = ",;\t"
 PARQUET_BATCH = 1_000
 ABOUT_DATA = ("dataset_info.json", "dataset_infos.json", "state.json")
 """What a dataset of a hub has beside its data; no rows."""
-NOT_UTF8 = "not UTF-8; save the file with the encoding UTF-8"
 
 
 def rows(path: Path) -> Rows:
@@ -162,23 +160,16 @@ def _row(header: list[str], cells: list[str]) -> dict[str, str | None] | RecordE
         return RecordError("row", f"{len(cells)} cells, the header names {len(header)} columns")
     row = {name: cell if cell.strip() else None for name, cell in zip(header, cells, strict=True)}
     bad = next((name for name, cell in row.items() if cell and not _is_utf8(cell)), None)
-    return RecordError(bad, NOT_UTF8) if bad else row
+    return RecordError(bad, "not UTF-8; save the file with the encoding UTF-8") if bad else row
 
 
 def _header(path: Path, cells: list[str]) -> list[str]:
-    blank = [number for number, cell in enumerate(cells, start=1) if not cell.strip()]
-    twice = [cell for cell, count in Counter(cells).items() if count > 1]
-    if not cells:
-        why = "the file is empty"
-    elif not all(map(_is_utf8, cells)):
-        why = f"it is {NOT_UTF8}"
-    elif blank:
-        why = f"column {blank[0]} has none (pandas: save with index=False)"
-    elif twice:
-        why = printable(f"{twice[0]!r} is there twice")
-    else:
+    if cells and all(cell.strip() and _is_utf8(cell) for cell in cells) and len(set(cells)) == len(cells):
         return cells
-    raise ValueError(f"{path}:1: row: expected a header that names every column once; {why}")
+    raise ValueError(
+        f"{path}:1: row: expected a header in UTF-8 that names every column once (pandas: save with index=False), got "
+        f"{printable(str(cells))}"
+    )
 
 
 def parquet(path: Path) -> Rows:

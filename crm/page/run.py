@@ -92,7 +92,7 @@ def make_app(ranker: Ranker, judge: str, config: AppConfig) -> ASGIApp:
         version=f"{__version__} {commit()}",
         facts=facts,
         published=published,
-        licence=fetched(config.bank.name).licence if config.bank.name in FOLDERS else "",
+        licence=fetched(config.bank.name).get("licence", "") if config.bank.name in FOLDERS else "",
         simulated=SIMULATED if config.bank.name == "simulated" else "",
     )
     model = Path(str(config.checkpoint))

@@ -17,8 +17,9 @@ import numpy.typing as npt
 from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from crm.criteria.pool import Text, read_entries
+from crm.criteria.pool import read_entries
 from crm.report.statistics import Floats, Indices
+from crm.schema import Text
 
 SIMULATED = files("crm.picking").joinpath("pool_simulated.yaml")
 """For the simulated bank, whose judges know other words than those of real text."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from operator import attrgetter
 
 from crm.chat.client import EndpointConfig
 from crm.config import MAX_SEED, Settings, setting
-from crm.data.catalogue import stem
+from crm.data.catalogue import MADE, stem
 from crm.data.config import DataConfig
 from crm.io.installed import check_known
 from crm.prepare.fetch import FETCHED
@@ -82,11 +81,9 @@ class PrepareConfig(Settings):
         if self.fetch is not None:
             check_known("fetch", self.fetch, FETCHED, "sources")
             self.out = self.out or self.data.root
+            return
         self.out = self.out or f"datasets/{stem(self.data.path or self.data.name)}"
-        self.require(self.data.name not in ("dataset", "mixture"), "data.name", "one file or set, not yet prepared")
-        for name in ("data.train", "data.validation", "data.suite"):
-            self.require(
-                self.data.name == "simulation" or not attrgetter(name)(self),
-                name,
-                "0 here, as every vote is prepared; make fewer of them when you train",
-            )
+        self.require(self.data.name not in MADE, "data.name", "votes: data=votes.csv, data=hf://owner/name or a set")
+        for name in ("train", "validation", "suite"):
+            why = "0 here, as every vote is prepared; make fewer of them when you train"
+            self.data.require(not getattr(self.data, name), name, why)

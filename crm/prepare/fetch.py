@@ -5,9 +5,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urljoin
 
 import httpx
@@ -24,26 +23,17 @@ FETCHED = (*banks.FOLDERS, *PUBLIC)
 UNLICENSED = "its source states none: for measuring, not for redistribution"
 
 
-@dataclass(frozen=True)
-class Published:
-    """An entry of a ``files.yaml``."""
+def published(name: str) -> dict[str, Any]:
+    """What is known of a set: ``licence`` where its source states one, and either ``files`` (``url``, below ``source``,
+    and ``sha256`` by the name below ``out``) or ``by_hand``, why no command can fetch it and what to do instead.
 
-    licence: str = ""
-    """As its source states it; empty where it states none."""
-    by_hand: str = ""
-    """Why no command can fetch the set, and what to do instead."""
-    source: str = ""
-    """What addresses begin with: a repository at one commit."""
-    files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """``url`` and ``sha256`` by the name below ``out``."""
-
-
-def published(name: str) -> Published:
-    """What is known of a set's files. Raises ``ValueError`` for a set of a package that lists none."""
+    Raises ``ValueError`` for a set of a package that lists none.
+    """
     listed = Path(banks.__file__).with_name("files.yaml") if name in FETCHED else source_named(name).files
     if listed is None:
         raise ValueError(f"fetch={name}: its package lists no files; get them as it says")
-    return Published(**yaml.safe_load(listed.read_text(encoding="utf-8"))[name])
+    found: dict[str, Any] = yaml.safe_load(listed.read_text(encoding="utf-8"))[name]
+    return found
 
 
 def fetch(name: str, out: Path, *, mirror: str | None = None, progress: bool = True) -> None:
@@ -53,17 +43,17 @@ def fetch(name: str, out: Path, *, mirror: str | None = None, progress: bool = T
     set that cannot be fetched, and for a file that is not there or has another digest.
     """
     found = published(name)
-    if found.by_hand:
-        raise ValueError(f"fetch={name}: {found.by_hand}")
-    licence, count, fetched = found.licence or UNLICENSED, len(found.files), 0
-    log.info("%s: %d files of %s; licence: %s", name, count, found.source, licence)
-    for place, pin in track(found.files.items(), "Fetching", total=count, disable=not progress):
+    if "by_hand" in found:
+        raise ValueError(f"fetch={name}: {found['by_hand']}")
+    count, fetched = len(found["files"]), 0
+    log.info("%s: %d files of %s; licence: %s", name, count, found["source"], found.get("licence", UNLICENSED))
+    for place, pin in track(found["files"].items(), "Fetching", total=count, disable=not progress):
         path = out / place
-        if path.is_file() and _sha256(_unpacked(path.read_bytes())) == pin["sha256"]:
+        if path.is_file() and _unpacked(path.read_bytes())[1] == pin["sha256"]:
             continue
-        address = f"{mirror.rstrip('/')}/{place}" if mirror else urljoin(f"{found.source}/", pin["url"])
-        content = _unpacked(_read(address))
-        if (got := _sha256(content)) != pin["sha256"]:
+        address = f"{mirror.rstrip('/')}/{place}" if mirror else urljoin(f"{found['source']}/", pin["url"])
+        content, got = _unpacked(_read(address))
+        if got != pin["sha256"]:
             raise ValueError(
                 f"fetch: {place}: has SHA-256 {got:.12}..., expected {pin['sha256']:.12}...; it was changed or cut: "
                 "run the same command again, or name another mirror"
@@ -73,12 +63,10 @@ def fetch(name: str, out: Path, *, mirror: str | None = None, progress: bool = T
     log.info("%s: %d files fetched, %d were there already (%s)", name, fetched, count - fetched, out)
 
 
-def _unpacked(content: bytes) -> bytes:
-    return gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+def _unpacked(content: bytes) -> tuple[bytes, str]:
+    """What is inside, and its SHA-256."""
+    inside = gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
+    return inside, hashlib.sha256(inside).hexdigest()
 
 
 def _read(address: str) -> bytes:

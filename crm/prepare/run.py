@@ -5,43 +5,37 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from huggingface_hub import DatasetCard, DatasetCardData
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn, track
+from rich.progress import Progress
 
 from crm.chat.cache import ReplyCache
 from crm.chat.client import ChatClient
-from crm.chat.replies import UNANSWERED
 from crm.criteria import extraction, traits
 from crm.criteria.extraction import Extraction, has_criteria
-from crm.criteria.topics import Topics, find_topics
-from crm.data.catalogue import MADE, location, source_named
-from crm.data.config import DataConfig
-from crm.data.load import read_source
+from crm.criteria.topics import find_topics
+from crm.data.catalogue import location, source_named
+from crm.data.load import read_rows
 from crm.data.own import write_preferences
 from crm.data.public.banks import FOLDERS as BANKS
-from crm.data.simulation.arena import simulate
 from crm.io.files import replace_file
 from crm.io.installed import commit
-from crm.io.intake import MAX_SHOWN, Intake
 from crm.prepare.config import PrepareConfig, TopicsConfig
 from crm.prepare.fetch import fetch
-from crm.prepare.leakage import Leak, check_sets, find_leaks, queries_of, reference_folders
-from crm.prepare.split import SUITES, Placed, place
+from crm.prepare.leakage import find_leaks, queries_of, reference_folders
+from crm.prepare.split import SUITES, Placed, check_names, place
 from crm.report.tables import csv_text, markdown_text
 from crm.schema import Preference
 
 log = logging.getLogger(__name__)
 LOCAL = "local"
 """Folder of what is no part of the dataset: rejected rows, replies of a language model, counts."""
-DOWN = "failed:endpoint_down"
-Annotated = tuple[list[Preference], Counter[str]]
+LogCounts = Callable[[str, Mapping[str, int]], None]
 
 
 def run_prepare(config: PrepareConfig) -> Path:
@@ -66,93 +60,86 @@ def run_prepare(config: PrepareConfig) -> Path:
         if failed:
             log.warning("%s: %d requests failed; run the same command again to ask only those", step, failed)
 
-    rows, reading = _read(data, config.progress)
-    _write_rejected(out / LOCAL / "rejected.csv", reading)
+    rows, reading = read_rows(data)
+    rejected = [asdict(each) for each in reading.rejections]
+    if more := reading.rejected - len(rejected):
+        rejected.append({"why": f"and {more:,} more"})
+    shown = pd.DataFrame(rejected, columns=["file", "line", "field", "why"])
+    replace_file(out / LOCAL / "rejected.csv", csv_text(shown))
     ties = sum(row.winner == "tie" for row in rows)
-    log_counts("read", (reading.all_counts() if reading.read else {}) | {"preferences": len(rows), "ties": ties})
+    log_counts("read", reading.all_counts() | {"preferences": len(rows), "ties": ties})
     client = None
     if config.annotator.base_url:
         client = ChatClient(config.annotator, ReplyCache(out / LOCAL / "replies.sqlite"))
     if config.dry_run:
         _log_cost(rows, client, config.annotator.filter)
         return out
-    if client and config.annotator.filter:
-        rows, statuses = _subjective(rows, client, config.progress)
-        log_counts("filter", statuses)
-    rows, statuses = _with_criteria(rows, client, seed, config.progress)
-    log_counts("criteria", statuses)
+    rows = _annotated(rows, client, config, log_counts)
     rows, topics, grouped = _with_topics(rows, config.topic_model, seed)
     log_counts("topics", grouped)
     leaks = find_leaks({row.query for row in rows}, {name: queries_of(name, at) for name, at in references.items()})
-    log_counts("leakage", {"sets": len(references), **Counter(f"{leak.set} {leak.match}" for leak in leaks)})
-    leaked = {leak.query for leak in leaks if leak.set in config.split.drop_leaked}
+    log_counts("leakage", {"sets": len(references), **{name: len(found) for name, found in leaks.items() if found}})
+    leaked = {query for name in config.split.drop_leaked for query in leaks[name]}
     # A set that is published to be measured on trains nothing, and nothing is held out of it.
-    measured_on = data.split == "all" or (data.name not in MADE and source_named(data.name).evaluation_only)
+    measured_on = data.split == "all" or source_named(data.name).evaluation_only
     placed = place(rows, config.split, data, leaked_queries=leaked, all_test=measured_on)
     log_counts("split", placed.counts)
     if not any(has_criteria(row) and row.winner != "tie" for name in SUITES for row in placed.parts[name]):
         log.warning("suites: all are empty: no held-out vote has criteria and a winner; bring more votes")
     _write(out, placed.parts, topics)
     replace_file(out / LOCAL / "counts.json", json.dumps(counts, indent=1) + "\n")
-    write_card(out, config, placed, topics, leaks, references, counts)
+    write_card(out, config, placed, topics, leaks, counts)
     log.info("dataset: %s", out)
     return out
 
 
 def _check(config: PrepareConfig, out: Path, references: Mapping[str, Path]) -> None:
     """Raise ``ValueError`` at once for what would otherwise fail after hours, and make the folder."""
-    check_sets(config.split.drop_leaked, references)
+    check_names("split.drop_leaked", config.split.drop_leaked, references)
     data = config.data
-    votes = None if data.name == "simulation" else location(data.name, root=data.root, path=data.path)
-    if votes and votes.is_dir() and out.resolve().is_relative_to(votes.resolve()):
+    votes = location(data.name, root=data.root, path=data.path)
+    if votes.is_dir() and out.resolve().is_relative_to(votes.resolve()):
         raise ValueError(f"out={str(out)!r}: is in {str(votes)!r}, where the votes are; name a folder elsewhere")
     if out.is_dir() and any(out.iterdir()) and not (out / LOCAL).is_dir():
         raise ValueError(f"out={str(out)!r}: holds files that are no prepared dataset; name a new folder")
-    try:
-        (out / LOCAL).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(f"out={str(out)!r}: no folder can be made there ({error.strerror}); name another") from None
+    (out / LOCAL).mkdir(parents=True, exist_ok=True)
 
 
-def _read(data: DataConfig, progress: bool) -> tuple[list[Preference], Intake]:
-    reading = Intake(strict=data.strict)
-    if data.name == "simulation":
-        return simulate(seed=data.seed, train=data.train or 10_000, validation=0, suite=0).train, reading
-    found = reading.unique(read_source(data, reading))
-    rows = list(track(found, "Reading", disable=not progress, transient=True))
-    if not rows:
-        first = f"the first rejection: {reading.rejections[0]}" if reading.rejections else "the file is empty"
-        raise ValueError(f"data: no preference could be made of {reading.read} rows ({first})")
-    return rows, reading
-
-
-def _write_rejected(path: Path, reading: Intake) -> None:
-    rows = [asdict(rejection) for rejection in reading.rejections]
-    if reading.rejected > MAX_SHOWN:
-        rows.append({"why": f"and {reading.rejected - MAX_SHOWN:,} more"})
-    replace_file(path, csv_text(pd.DataFrame(rows, columns=["file", "line", "field", "why"])))
-
-
-def _subjective(rows: Sequence[Preference], client: ChatClient, progress: bool) -> Annotated:
-    """The rows whose query the model does not find objective, and all rows by status."""
-    with _bar("filter", progress) as step:
-        found = _answered(extraction.keep_subjective(rows, client, step))
-    return [each.preference for each in found if each.status != "dropped"], extraction.count(found)
-
-
-def _with_criteria(rows: Sequence[Preference], client: ChatClient | None, seed: int, progress: bool) -> Annotated:
-    """Rows with criteria of both sides where they had none, by the model or from measurable traits; rows by status."""
+def _annotated(
+    rows: Sequence[Preference], client: ChatClient | None, config: PrepareConfig, log_counts: LogCounts
+) -> list[Preference]:
+    """The rows that are a matter of taste, with criteria: written by the model, or from traits that can be counted."""
     if client is None:
-        found = traits.describe(rows, seed)
+        found = [traits.describe(row, config.seed) for row in rows]
     else:
-        with _bar("criteria", progress) as step:
-            found = _answered(extraction.extract(rows, client, step))
-    return [each.preference for each in found], extraction.count(found)
+        if config.annotator.filter:
+            found = _asked(extraction.keep_subjective, rows, client, "filter", config.progress)
+            log_counts("filter", Counter(each.status for each in found))
+            rows = [each.preference for each in found if each.status != "dropped"]
+        found = _asked(extraction.extract, rows, client, "criteria", config.progress)
+    log_counts("criteria", Counter(each.status for each in found))
+    return [each.preference for each in found]
+
+
+def _asked(
+    ask: Callable[..., list[Extraction]], rows: Sequence[Preference], client: ChatClient, name: str, progress: bool
+) -> list[Extraction]:
+    """What the model makes of the rows; raises ``ValueError`` if it is down: later steps would be in vain."""
+    with Progress(transient=True, disable=not progress) as bar:
+        task = bar.add_task(name, total=None)
+        found = ask(rows, client, lambda done, total: bar.update(task, completed=done, total=total))
+    failed = [each for each in found if each.status.startswith("failed")]
+    if failed and (len(failed) == len(found) or any(each.status == "failed:endpoint_down" for each in failed)):
+        raise ValueError(
+            f"annotator: no answer of the endpoint can be used ({failed[0].detail}); check that it runs and that "
+            "annotator.base_url is its address, then run the same command again: its replies so far are cached"
+        )
+    return found
 
 
 def _with_topics(
     rows: Sequence[Preference], chosen: TopicsConfig, seed: int
-) -> tuple[list[Preference], dict[str, Topics], dict[str, int]]:
+) -> tuple[list[Preference], dict[str, pd.DataFrame], dict[str, int]]:
     """Rows with a topic and broad topics of criteria where the source names none; what was found, and counts."""
     texts = {
         "queries": [row.query for row in rows if row.topic is None],
@@ -164,13 +151,14 @@ def _with_topics(
             for text in own
         ],
     }
-    topics: dict[str, Topics] = {}
+    topics: dict[str, pd.DataFrame] = {}
+    topic_of: dict[str, dict[str, str]] = {}
     counts = {"rows": len(rows), "queries_with_own_topic": len(rows) - len(texts["queries"])}
     for name, count in (("queries", chosen.count), ("criteria", chosen.criteria_count)):
         if texts[name]:
-            topics[name] = find_topics(texts[name], model=chosen.model, count=count, seed=seed)
-            counts |= {f"{name}_grouped": len(texts[name]), f"topics_of_{name}": len(topics[name].names)}
-    of_query, of_criterion = ({} if name not in topics else topics[name].by_text() for name in ("queries", "criteria"))
+            topic_of[name], topics[name] = find_topics(texts[name], model=chosen.model, count=count, seed=seed)
+            counts |= {f"{name}_grouped": len(texts[name]), f"topics_of_{name}": len(topics[name])}
+    of_query, of_criterion = (topic_of.get(name, {}) for name in ("queries", "criteria"))
     placed = [
         replace(
             row,
@@ -181,26 +169,6 @@ def _with_topics(
         for row in rows
     ]
     return placed, topics, counts
-
-
-def _answered(found: list[Extraction]) -> list[Extraction]:
-    """The same; raises ``ValueError`` if the endpoint went down, or answered nothing: later steps would be in vain."""
-    unanswered = {DOWN, *(f"failed:{kind}" for kind in UNANSWERED)}
-    silent = [each for each in found if each.status in unanswered]
-    if silent and (len(silent) == len(found) or any(each.status == DOWN for each in silent)):
-        raise ValueError(
-            f"annotator: the endpoint does not answer ({silent[0].detail}); check that it runs and that "
-            "annotator.base_url is its address, then run the same command again: its replies so far are cached"
-        )
-    return found
-
-
-@contextmanager
-def _bar(name: str, shown: bool) -> Iterator[Callable[[int, int], None]]:
-    columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, transient=True, disable=not shown) as bar:
-        task = bar.add_task(name, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _log_cost(rows: list[Preference], client: ChatClient | None, filtering: bool) -> None:
@@ -216,33 +184,28 @@ def _log_cost(rows: list[Preference], client: ChatClient | None, filtering: bool
             )
 
 
-def _write(out: Path, parts: Mapping[str, list[Preference]], topics: Mapping[str, Topics]) -> None:
+def _write(out: Path, parts: Mapping[str, list[Preference]], topics: Mapping[str, pd.DataFrame]) -> None:
     """Write parts and tables of topics in place of those of an earlier run."""
     for name in ("queries", "criteria"):
         (out / "topics" / f"{name}.csv").unlink(missing_ok=True)
     for name, rows in parts.items():
         write_preferences(out / "splits" / f"{name}.parquet", rows)
     for name, found in topics.items():
-        replace_file(out / "topics" / f"{name}.csv", csv_text(found.frame()))
-
-
-OWN_LICENSE = "Apache-2.0"
-"""Of this project, and so of the texts of its simulation."""
-SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+        replace_file(out / "topics" / f"{name}.csv", csv_text(found))
 
 
 def write_card(
     out: Path,
     config: PrepareConfig,
     placed: Placed,
-    topics: Mapping[str, Topics],
-    leaks: Sequence[Leak],
-    references: Iterable[str],
+    topics: Mapping[str, pd.DataFrame],
+    leaks: Mapping[str, Collection[str]],
     counts: Mapping[str, Mapping[str, int]],
 ) -> None:
     """Write the card."""
-    source, simulated = config.data.name, config.data.name == "simulation"
-    licence = config.license or (OWN_LICENSE if simulated else source_named(source).license)
+    source = source_named(config.data.name)
+    licence = config.license or source.license
+    shared = [(name, len(queries)) for name, queries in leaks.items() if queries]
     files = [{"split": name, "path": f"splits/{name}.parquet"} for name, rows in placed.parts.items() if rows]
     card = DatasetCard.from_template(
         DatasetCardData(
@@ -250,15 +213,12 @@ def write_card(
             license=(licence or "unknown").lower(),
             task_categories=["text-classification"],
             tags=["preferences", "reward-model", "criteria", "personalization"],
-            size_categories=next((name for limit, name in SIZES if counts["split"]["rows"] < limit), "n>1M"),
             configs=[{"config_name": "preferences", "default": True, "data_files": files}],
         ),
         template_path=str(Path(__file__).with_name("card.md.j2")),
         name=out.name,
-        source=source,
-        about="the simulated arena of this project: known truth, no people"
-        if simulated
-        else source_named(source).about,
+        source=config.data.name,
+        about=source.about,
         parts=markdown_text(pd.DataFrame([_part(name, rows) for name, rows in placed.parts.items()])),
         held_out_topics=_code(placed.held_out_topics),
         held_out_criteria=_code(placed.held_out_criteria),
@@ -266,10 +226,10 @@ def write_card(
             pd.DataFrame([(step, _listed(found)) for step, found in counts.items()], columns=["step", "counts"])
         ),
         annotator=config.annotator,
-        topics=", ".join(f"{len(found.names)} of {name}" for name, found in topics.items()),
-        leakage=markdown_text(_leaks(leaks)) if leaks else "None found.\n",
+        topics=", ".join(f"{len(found)} of {name}" for name, found in topics.items()),
+        leakage=markdown_text(pd.DataFrame(shared, columns=["set", "queries"])) if shared else "None found.\n",
         leaked=counts["split"].get("leaked", 0),
-        references=", ".join(references),
+        references=", ".join(leaks),
         licence=licence,
         given=config.license,
         commit=commit(),
@@ -287,12 +247,6 @@ def _part(name: str, rows: Sequence[Preference]) -> dict[str, Any]:
         "criteria for both sides": sum(bool(row.criteria_a and row.criteria_b) for row in rows),
         "for one side": sum(bool(row.criteria_a) != bool(row.criteria_b) for row in rows),
     }
-
-
-def _leaks(leaks: Sequence[Leak]) -> pd.DataFrame:
-    """A row a set, how many queries are in it exactly and nearly."""
-    frame = pd.DataFrame([asdict(leak) for leak in leaks])
-    return pd.crosstab(frame["set"], frame["match"]).reset_index().rename_axis(None, axis=1)
 
 
 def _listed(counts: Mapping[str, int]) -> str:

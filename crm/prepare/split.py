@@ -55,7 +55,7 @@ def place(
     """
     topics, criteria = ((), ()) if all_test else _held_out(rows, chosen, data.seed)
     groups = prompt_groups([row.prompt for row in rows], data.near_duplicates)
-    warn_of_large_group(groups, data.near_duplicates)
+    warn_of_large_group(groups)
     keys = [groups[prompt_key(row.prompt)] for row in rows]
     shares = {"validation": data.validation_fraction, "test": data.test_fraction}
     of_topic = {key for key, row in zip(keys, rows, strict=True) if row.topic in topics}
@@ -63,7 +63,6 @@ def place(
     seen_keys = {key for key, (seen, _) in zip(keys, divided, strict=True) if has_criteria(seen)}
     only_c = {key for key, (_, unseen) in zip(keys, divided, strict=True) if has_criteria(unseen)} - seen_keys
     parts: dict[str, list[Preference]] = {name: [] for name in PARTS}
-    home: dict[str, str] = {}
     counts = Counter[str]()
     for (seen, unseen), key in zip(divided, keys, strict=True):
         if key in of_topic:
@@ -77,7 +76,6 @@ def place(
         counts[part] += 1
         if part in ("leaked", "left_out"):
             continue
-        assert home.setdefault(key, part) == part, f"group {key} is in {home[key]} and in {part}"
         if part == "unseen_criteria" or (part == "test" and criteria and has_criteria(unseen)):
             parts["C"].append(unseen)
         if part != "unseen_criteria":
@@ -126,15 +124,16 @@ def _held_out(rows: Iterable[Preference], chosen: SplitConfig, seed: int) -> tup
         queries.update([row.topic] if row.topic is not None else [])
         criteria.update({*row.criteria_topics_a, *row.criteria_topics_b})
     return (
-        _known("split.held_out_topics", chosen.held_out_topics, queries)
+        check_names("split.held_out_topics", chosen.held_out_topics, queries)
         or draw_topics(queries, chosen.unseen_topics, seed),
-        _known("split.held_out_criteria", chosen.held_out_criteria, criteria)
+        check_names("split.held_out_criteria", chosen.held_out_criteria, criteria)
         or draw_topics(criteria, chosen.unseen_criteria, seed),
     )
 
 
-def _known(field: str, names: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
+def check_names(field: str, names: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
+    """The names. Raises ``ValueError`` for one that is not known."""
     for name in names:
         if name not in known:
-            raise ValueError(f"{field}: no row has {name!r}; there are {'; '.join(sorted(known)) or 'none'}")
+            raise ValueError(f"{field}: {name!r} is not there; there are {'; '.join(sorted(known)) or 'none'}")
     return tuple(names)

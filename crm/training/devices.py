@@ -16,7 +16,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
-from crm.io.processes import check_launcher, launched_processes, settled
+from crm.io.processes import launched_processes, settled
 from crm.model.reward_model import RewardModel
 from crm.training.config import TrainerConfig
 
@@ -54,7 +54,6 @@ def settle_devices(settings: TrainerConfig) -> None:
     if settings.accelerator != "gpu" and settings.devices == "auto" and not launched_processes():
         settings.devices = 1
     settings.devices, settings.nodes = settled(settings.devices, settings.nodes)
-    check_launcher("trainer.devices", settings.devices, settings.nodes)
     if settings.accelerator == "gpu" and settings.devices > (seen := torch.cuda.device_count()):
         raise ValueError(
             f"trainer.accelerator=gpu trainer.devices={settings.devices}: torch {torch.__version__} sees {seen} CUDA "

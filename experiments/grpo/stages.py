@@ -9,11 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from crm.data.simulation.lexicon import nearest_wording, pole_of
+from crm.data.simulation.lexicon import pole_of
 from crm.io.files import replace_file
 from experiments.grpo.start import policy_tokenizer, teach, untaught
 from experiments.grpo.tune import Policy, tune
 from experiments.jobs import Job, run_job
+from experiments.truth import nearest_wording
 
 CRITERIA = ("Prefers detailed", "Prefers concise", "Prefers humorous", "Prefers bulleted", "Prefers vivid")
 CLEAN, NOISED = "none", "random"

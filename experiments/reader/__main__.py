@@ -52,7 +52,7 @@ def main(words: Sequence[str] | None = None) -> int:
     given = parser.parse_args(words)
     torch.set_num_threads(1)
     torch.manual_seed(given.seed)
-    queries = [text.partition("\n")[0][:QUERY] for text in read_published("justeval", given.root).queries.values()]
+    queries = [text.partition("\n")[0][:QUERY] for text, _ in read_published("justeval", given.root)[0].values()]
     pieces, model = pretrained()
     tokenizer = word_pieces(pieces)
     for number, cycle in enumerate(CYCLES):

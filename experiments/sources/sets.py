@@ -116,7 +116,9 @@ def d2t(folder: Path, reading: Intake) -> Iterator[Preference]:
     """
     for file, place in PLACES.items():
         rows = reading.rows(
-            folder / f"{file}.json", lambda row, _: _Sentence.model_validate(row), lambda row: row.doc_id
+            folder / f"{file}.json",
+            lambda row, _: _Sentence.model_validate(row),
+            lambda row: (place, row.doc_id),  # noqa: B023
         )
         for first, second in pairs_within(rows, lambda row: row.source.strip()):
             act = first.source.strip()
@@ -135,7 +137,6 @@ class _PrefEval(PublicRow):
     question: Text
 
 
-@once
 @rows_of("mcq_options", model=_PrefEval)
 def prefeval(row: _PrefEval, at: At) -> list[Preference]:
     """PrefEval: a user states a preference and asks a question; of four options only the first follows the preference.
@@ -148,7 +149,7 @@ def prefeval(row: _PrefEval, at: At) -> list[Preference]:
         why = "the first option is repeated, so that it does not tell who follows the preference"
         raise RecordError("classification_task_options", why)
     name = f"prefeval-{topic}-{prompt_key(turn('user', f'{row.preference}|{row.question}'))}"
-    return [
+    pairs = [
         chosen_pair(
             f"{name}-{other}",
             row.question,
@@ -161,6 +162,7 @@ def prefeval(row: _PrefEval, at: At) -> list[Preference]:
         )
         for other in range(1, 4)
     ]
+    return once(at, *pairs)
 
 
 class _HHH(PublicRow):

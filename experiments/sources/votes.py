@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from crm.data.fields import At, PublicRow, Read, Text, rows_of
+from crm.data.fields import At, PublicRow, Text, rows_of
 from crm.data.public.pairs import chosen_pair
 from crm.io.draws import turn
-from crm.io.intake import Intake
 from crm.schema import Preference, RecordError, messages, prompt_key
 
 LLAMA = "llama-3-70b-instruct"
@@ -21,19 +18,12 @@ SUBJECTIVE = ("Brainstorming", "Chat", "Generation", "Open QA", "Rewrite", "Role
 Annotation = Literal[0, 1, 2]
 
 
-def once(read: Read) -> Read:
-    """Leave out records whose id was read before, and count them."""
-
-    def reader(folder: Path, reading: Intake) -> Iterator[Preference]:
-        seen: set[str] = set()
-        for row in read(folder, reading):
-            if row.id in seen:
-                reading.counts["dropped_repeated"] += 1
-            else:
-                seen.add(row.id)
-                yield row
-
-    return reader
+def once(at: At, *records: Preference) -> list[Preference]:
+    """The records whose id was not read before; the others are counted."""
+    new = [record for record in records if not at.repeats[record.id]]
+    at.repeats.update(record.id for record in new)
+    at.counts["dropped_repeated"] += len(records) - len(new)
+    return new
 
 
 class _AutoJ(PublicRow):
@@ -64,9 +54,8 @@ class _VibeCheck(PublicRow):
     category_labels: Text
 
 
-@once
 @rows_of(model=_VibeCheck)
-def vibecheck_arena(row: _VibeCheck, _at: At) -> Preference:
+def vibecheck_arena(row: _VibeCheck, at: At) -> list[Preference]:
     """VibeCheck's arena votes: a person chose between Llama-3-70B, side A, and some other LLM.
 
     The columns are named after the two; the topic is the category as published. One file is a part of another.
@@ -75,7 +64,7 @@ def vibecheck_arena(row: _VibeCheck, _at: At) -> Preference:
     name, winner = f"vibecheck_arena-{prompt_key(prompt + first + second)}", "a" if row.preference == LLAMA else "b"
     given, topic = (name, prompt, first, second), row.category_labels
     authors, source = (LLAMA, None), "vibecheck_arena/human"
-    return chosen_pair(*given, first=True, winner=winner, source=source, topic=topic, authors=authors)
+    return once(at, chosen_pair(*given, first=True, winner=winner, source=source, topic=topic, authors=authors))
 
 
 class _Rank(PublicRow):

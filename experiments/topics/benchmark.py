@@ -48,16 +48,15 @@ def measure(data: Labelled, models: Mapping[str, str | None], *, seed: int) -> I
     for name, model in models.items():
         for title, count in ((f"clusters, {len(main)}", len(main)), ("clusters, chosen", 0)):
             start = time.perf_counter()
-            topics = find_topics(data.texts, model=model, count=count, seed=seed)
+            found, topics = find_topics(data.texts, model=model, count=count, seed=seed)
             seconds = time.perf_counter() - start
-            found = topics.by_text()
             tagged = [(own[0], found[text]) for text, own in zip(data.texts, data.tags, strict=True) if own]
             yield {
                 "set": data.name,
                 "embedder": name,
                 "method": title,
                 "n": len(tagged),
-                "topics": len(topics.names),
+                "topics": len(topics),
                 **agreement(*zip(*tagged, strict=True), seed=seed),
                 "seconds": seconds,
             }

@@ -97,7 +97,7 @@ def _texts(rows: dict[str, list[Preference]]) -> dict[str, list[str]]:
 
 
 def _diversity(texts: list[str]) -> dict[str, float]:
-    return _fields(diversity(list(find_topics(texts, seed=SEED).by_text().values())))
+    return _fields(diversity(list(find_topics(texts, seed=SEED)[0].values())))
 
 
 def _fields(record: object) -> dict[str, float]:

@@ -138,7 +138,7 @@ def swapped(row: Preference) -> Preference:
 def test_a_trait_is_found_on_the_side_that_has_more_of_it(name: str) -> None:
     assert (name, 1) in differences(MORE[name], PLAIN)
     assert (name, -1) in differences(PLAIN, MORE[name])
-    [described] = describe([preference(MORE[name], PLAIN)], seed=1)
+    described = describe(preference(MORE[name], PLAIN), seed=1)
     row = described.preference
     if name in row.criteria_topics_a:
         place = row.criteria_topics_a.index(name)
@@ -148,7 +148,7 @@ def test_a_trait_is_found_on_the_side_that_has_more_of_it(name: str) -> None:
 
 def test_at_most_four_and_the_rest_of_the_row_untouched() -> None:
     busy = " ".join(MORE.values())
-    [described] = describe([row := preference(busy, PLAIN, topic="Pets", reason="Cats!")], seed=1)
+    described = describe(row := preference(busy, PLAIN, topic="Pets", reason="Cats!"), seed=1)
     assert len(described.preference.criteria_a) == len(described.preference.criteria_b) == MAX_TRAITS == 4
     assert described.status == "described"
     bare = replace(described.preference, criteria_a=(), criteria_b=(), criteria_topics_a=(), criteria_topics_b=())
@@ -158,7 +158,7 @@ def test_at_most_four_and_the_rest_of_the_row_untouched() -> None:
 def test_nothing_is_made_up() -> None:
     same, empty = preference(PLAIN, PLAIN), preference("", "")
     given_row = preference(PLAIN, "", criteria_b=("Wants it short",))
-    rows = describe([same, empty, given_row], seed=1)
+    rows = [describe(row, seed=1) for row in (same, empty, given_row)]
     assert [row.preference for row in rows] == [same, empty, given_row]
     assert [row.status for row in rows] == ["no_difference", "no_difference", "given"]
 
@@ -179,8 +179,8 @@ responses = st.lists(pieces, max_size=8).map("".join) | st.text(max_size=200)
 @settings(max_examples=100, deadline=None)
 @given(responses, responses, st.integers(0, 5), st.text(max_size=5))
 def test_swapping_the_responses_swaps_the_sides(first: str, second: str, seed: int, identifier: str) -> None:
-    [straight] = describe([preference(first, second, identifier)], seed)
-    [turned] = describe([preference(second, first, identifier)], seed)
+    straight = describe(preference(first, second, identifier), seed)
+    turned = describe(preference(second, first, identifier), seed)
     assert swapped(turned.preference) == straight.preference
     assert turned.status == straight.status
     if straight.status == "described":

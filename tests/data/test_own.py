@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from crm.data import own, table
-from crm.data.public.plain import personalized_rewardbench, rewardbench
+from crm.data.public.plain import personalized_rewardbench
 from crm.io.intake import Intake
 from crm.schema import Message, Preference
 from tests.made_files import chat, write_rows
@@ -50,7 +50,6 @@ READERS: dict[str, tuple[Any, Any]] = {
     "trl": (own.trl, lambda a, b: {"prompt": "Why?", "chosen": a, "rejected": b}),
     "arena": (own.arena, lambda a, b: {**ARENA, "conversation_a": chat("Why?", a), "conversation_b": chat("Why?", b)}),
     "train_rows": (own.train_rows, lambda a, b: {**TRAIN, "model_a": chat("Why?", a), "model_b": chat("Why?", b)}),
-    "rewardbench": (rewardbench, lambda a, b: {"prompt": "Why?", "chosen": a, "rejected": b}),
 }
 WITH_IDS: dict[str, tuple[Any, Any]] = {
     "arena 55k": (
@@ -180,7 +179,7 @@ BAD: dict[str, tuple[str, Row, str]] = {
         "conversation_a[0].content: is not one text; only conversations of text",
     ),
     "arena, two winners": ("arena 55k", {"winner_tie": 1}, "winner_tie: 2 of winner_model_a, winner_model_b"),
-    "personalized, profile": ("personalized", {"profile": 3}, "profile: expected a list, got int"),
+    "personalized, profile": ("personalized", {"profile": 3}, "profile: expected a valid list, got 3"),
 }
 
 
@@ -243,17 +242,3 @@ def test_winners_and_parts_of_messages_of_the_arena(tmp_path: Path) -> None:
     assert [record.winner for record in found] == ["a", "b", "tie", "tie"]
     assert found[2].id == "arena-tie" and sides(found[2]) == ("Hi A", "Hi B")
     assert (reading.counts["ties"], reading.counts["dropped_unanswered"]) == (2, 1)
-
-
-def test_rewardbench_and_its_second_version(tmp_path: Path) -> None:
-    first = {"id": 30, "prompt": "How many?", "chosen": "Two", "chosen_model": "gpt-x", "rejected": "Three"}
-    (record,), _ = read(tmp_path, rewardbench, first | {"rejected_model": "", "subset": "llmbar"})
-    assert (record.id, record.topic, sides(record)) == ("rewardbench-30", "llmbar", ("Two", "Three"))
-    assert {record.author_a, record.author_b} == {"gpt-x", None}
-    second = {"prompt": "A colour", "chosen": ["Red", "Blue"], "rejected": ["Cat", "Dog", "Cow"]}
-    _, reading = read(
-        tmp_path, rewardbench, second, {"prompt": "Why?", "chosen": "['So']", "rejected": "", "num_correct": 2}
-    )
-    assert [rejection.why for rejection in reading.rejections] == [
-        "a list, as in RewardBench 2, which evaluate.py suite=reward_bench_2 reads"
-    ] * 2

@@ -11,7 +11,7 @@ import pytest
 from crm.data.comparisons import make_comparisons
 from crm.data.config import DataConfig
 from crm.data.load import load_data
-from crm.data.public.plain import SUBSETS, by_bm25, personalized_rewardbench
+from crm.data.public.plain import by_bm25, personalized_rewardbench
 from crm.data.splits import Splits
 from crm.io.intake import Intake
 from crm.schema import GENERIC_CRITERION, Preference
@@ -75,19 +75,6 @@ def test_without_a_profile_the_generic_criterion_is_asked_for(tmp_path: Path) ->
             splits.suites["D"], direction=direction, noise="none", pool=None, seed=0, epoch=0, criteria_mode="none"
         )
         assert [item.criteria for item in rows] == [(GENERIC_CRITERION,)] * made
-
-
-def test_the_topic_is_the_subset_where_files_are_named_after_it(tmp_path: Path) -> None:
-    for subset in SUBSETS:
-        write(tmp_path, row(subset), name=f"{subset}/test-00000-of-00001.jsonl")
-    assert sorted(str(record.topic) for record in read(tmp_path)) == sorted(SUBSETS)
-    assert [record.topic for record in read(tmp_path / SUBSETS[0])] == ["diy"]
-    write(tmp_path / "ranked", row("1"), name=f"{SUBSETS[1]}_test.jsonl")
-    assert [record.topic for record in read(tmp_path / "ranked")] == [SUBSETS[1]]
-
-
-def read(path: Path) -> list[Preference]:
-    return list(personalized_rewardbench(path, Intake(strict=True)))
 
 
 def test_bm25_puts_rare_and_repeated_words_first() -> None:

@@ -133,10 +133,13 @@ def test_ids_are_kept_or_made_of_the_content(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "why"),
     [
-        ({"promt": "question"}, r"data\.columns\.promt: no such field \(nearest is 'prompt'\); there are prompt, resp"),
+        (
+            {"promt": "question"},
+            r"data\.columns\.promt: no such field, there are prompt, .*; did you mean prompt\?",
+        ),
         (
             {"prompt": "questions"},
-            r"no column 'questions' \(nearest is 'question'\) for prompt; .*it has question, ans",
+            r"no column 'questions' for prompt; .*it has question, ans.*; did you mean question\?",
         ),
         ({"winner": "prompt"}, r"data\.columns gives the column 'prompt' to another field; add data\.columns\.prompt"),
         (
@@ -164,7 +167,7 @@ def test_columns_that_are_not_there_are_named_with_the_nearest(
             "not valid JSON in UTF-8: expected value at line 1 column 2; "
             "a list in a text must be JSON (Python: json.dumps)",
         ),
-        (plain(criteria_b=[" "]), "criteria_b[0]", "expected a non-blank string, got ' '"),
+        (plain(criteria_b=[" "]), "criteria_b[0]", "blank, got ' '"),
     ],
 )
 def test_bad_rows_between_good_ones(tmp_path: Path, row: dict[str, Any], field: str, why: str) -> None:
@@ -200,12 +203,10 @@ def test_chosen_and_rejected_need_no_winner(tmp_path: Path) -> None:
 
 def test_layouts_that_cannot_be(tmp_path: Path) -> None:
     path = write(tmp_path, CHOSEN)
-    with pytest.raises(ValueError, match=r"data\.columns: chosen is of a table of chosen .*, winner of one with"):
+    with pytest.raises(ValueError, match=r"data\.columns\.winner: no such field, there are prompt, chosen, rejected"):
         read(path, {"chosen": "chosen", "winner": "x"})
     with pytest.raises(ValueError, match=r"data\.winners: a table of chosen and rejected responses says who won"):
         read(path, winners={"x": "a"})
-    with pytest.raises(ValueError, match=r"data\.winners=\{x: left\}: 'left' is not one of a, b, tie"):
-        read(write(tmp_path, plain()), winners={"x": "left"})
 
 
 def shown(message: str) -> list[str]:
@@ -234,16 +235,10 @@ def test_a_number_beside_others_has_to_be_mapped(
     tmp_path: Path, cells: str, winners: dict[str, str], unknown: str
 ) -> None:
     path = write(tmp_path, *(plain(winner=cell, prompt=f"p{n}") for n, cell in enumerate(cells.split())))
-    with pytest.raises(ValueError, match=rf"rows.jsonl:1: winner: {unknown}: not known; say what each means") as caught:
-        read(path, winners=winners)
-    whole = given(shown(str(caught.value))[0])
+    (first, *_) = read(path, winners=winners)[1].rejections
+    assert f"rows.jsonl:1: winner: {unknown}: not known; say what each means" in str(first)
+    whole = given(shown(str(first))[0])
     assert len(read(path, winners=whole)[0]) == len(cells.split())
-
-
-def test_one_and_two_alone_are_sides_also_beside_words(tmp_path: Path) -> None:
-    rows = [plain(winner=cell) for cell in (1, 2.0, "2", "tie", "left")]
-    assert [row.winner for row in read(write(tmp_path, *rows))[0]] == ["a", "b", "b", "tie", "a"]
-    assert read(write(tmp_path, plain(winner=1)), winners={"1": "b"})[0][0].winner == "b"
 
 
 WORDS = [

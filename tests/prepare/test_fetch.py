@@ -26,11 +26,11 @@ ADDED += ("topicalchat", "vibecheck_arena")
 @pytest.mark.parametrize("name", [name for name in (*PUBLIC, *ADDED) if name != "summeval"])
 def test_files_are_those_of_one_commit_and_licences_are_the_catalogues(name: str) -> None:
     source, found = source_named(name), published(name)
-    assert found.licence == (source.license or "")
-    at = re.fullmatch(r"https://raw\.githubusercontent\.com/([\w-]+/[\w-]+)/[0-9a-f]{40}", found.source)
+    assert found.get("licence") == source.license
+    at = re.fullmatch(r"https://raw\.githubusercontent\.com/([\w-]+/[\w-]+)/[0-9a-f]{40}", found["source"])
     assert at, "a repository at one commit"
-    for place, pin in found.files.items():
-        address = urljoin(f"{found.source}/", pin["url"])
+    for place, pin in found["files"].items():
+        address = urljoin(f"{found['source']}/", pin["url"])
         assert re.fullmatch(rf"https://raw\.githubusercontent\.com/{at[1]}/[0-9a-f]{{40}}/[\w./%-]+", address)
         assert re.fullmatch(r"[0-9a-f]{64}", pin["sha256"])
         assert place.startswith(f"{source.folder}/") and ".." not in place
@@ -40,7 +40,7 @@ def test_files_are_those_of_one_commit_and_licences_are_the_catalogues(name: str
 def test_a_fetched_set_is_the_copy_at_hand(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The copy may be compressed here or there; the pins are of the content."""
     found, mirror, out = published(name), tmp_path / "mirror", tmp_path / "out"
-    for place in found.files:
+    for place in found["files"]:
         copy, packed = DATA_ROOT / place, DATA_ROOT / f"{place}.gz"
         if not copy.is_file() and not packed.is_file():
             pytest.skip(f"no {place} under {DATA_ROOT}; set CRM_DATA_ROOT")
@@ -50,12 +50,12 @@ def test_a_fetched_set_is_the_copy_at_hand(name: str, tmp_path: Path, caplog: py
     with caplog.at_level(logging.INFO):
         assert run_prepare(config) == out
         run_prepare(config)
-    count, kind = len(found.files), "bank" if name in FOLDERS else "data"
+    count, kind = len(found["files"]), "bank" if name in FOLDERS else "data"
     assert [line for line in caplog.messages if line.startswith((name, "use"))] == [
-        f"{name}: {count} files of {found.source}; licence: {found.licence or UNLICENSED}",
+        f"{name}: {count} files of {found['source']}; licence: {found.get('licence', UNLICENSED)}",
         f"{name}: {count} files fetched, 0 were there already ({out})",
         f"use it as {kind}={name} {kind}.root={out}",
-        f"{name}: {count} files of {found.source}; licence: {found.licence or UNLICENSED}",
+        f"{name}: {count} files of {found['source']}; licence: {found.get('licence', UNLICENSED)}",
         f"{name}: 0 files fetched, {count} were there already ({out})",
         f"use it as {kind}={name} {kind}.root={out}",
     ]

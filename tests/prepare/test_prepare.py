@@ -127,8 +127,7 @@ def test_missing_topics_are_found_and_given_ones_stay(whole: Path, votes_file: P
 def test_leaked_queries_are_counted_and_kept_out_of_training(whole: Path) -> None:
     bank = str(whole.parent / "bank")
     found = counts(whole, "leakage")
-    assert (found["sets"], found[f"{bank} exact"]) == (1, 5)
-    assert found[f"{bank} near"] >= 4
+    assert found["sets"] == 1 and 9 <= found[bank] <= 10
     trained = {row.id for part in ("train", "validation") for row in rows_of(whole, part)}
     first = [json.loads(line)["id"] for line in (whole.parent / "votes.jsonl").read_text().splitlines()[:5]]
     assert not trained & set(first)
@@ -229,7 +228,7 @@ def test_a_model_filters_writes_criteria_and_is_asked_again_only_for_what_failed
 @pytest.mark.slow
 def test_an_endpoint_that_is_down_ends_the_run(prepare: Prepare, tmp_path: Path) -> None:
     votes = write_table(tmp_path / "votes.csv", range(12))
-    message = r"annotator: the endpoint does not answer \(status 500.*; check that it runs"
+    message = r"annotator: no answer .* can be used \(status 500.*; check that it runs"
     with chat_endpoint(lambda *_: (500, "{}")) as url, pytest.raises(ValueError, match=message):
         prepare("data=file", f"data.path='{votes}'", *annotator(url))
     assert not (tmp_path / "data" / "README.md").exists()
@@ -238,8 +237,8 @@ def test_an_endpoint_that_is_down_ends_the_run(prepare: Prepare, tmp_path: Path)
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("split.drop_leaked=[x]", r"split\.drop_leaked: 'x' is not a reference set; there are bank_alpacaeval; public"),
-        ("split.held_out_topics=[Cooking]", r"split\.held_out_topics: no row has 'Cooking'; there are "),
+        ("split.drop_leaked=[x]", r"split\.drop_leaked: 'x' is not there; there are bank_alpacaeval"),
+        ("split.held_out_topics=[Cooking]", r"split\.held_out_topics: 'Cooking' is not there; there are "),
         ("topic_model.count=99", "count: 99 topics of 40 distinct texts"),
         ("out={votes}/new", r"out=.*: is in .*, where the votes are; name a folder elsewhere"),
     ],
@@ -258,7 +257,7 @@ def test_rows_that_cannot_be_read_are_listed(
     for name, rows in (("one", range(40)), ("two", range(40, 80))):
         write_table(tmp_path / "votes" / f"{name}.csv", rows, id=lambda n: str(n % 40 if n != 77 else n))
     words = ("data=file", f"data.path='{tmp_path / 'votes'}'", "data.test_fraction=0", "split.unseen_topics=0")
-    with pytest.raises(ValueError, match="data:0: id: '0' is also in another file; leave the copy out, or"):
+    with pytest.raises(ValueError, match=r"two\.csv:\d+: id: '0' is already at \S+one\.csv:\d+; ids must be unique"):
         prepare(*words)
     folder = prepare(*words, "data.strict=false", "split.unseen_criteria=0")
     found = counts(folder, "read")
@@ -266,5 +265,5 @@ def test_rows_that_cannot_be_read_are_listed(
     assert len((folder / "local" / "rejected.csv").read_text().splitlines()) == 1 + 39
     assert "suites: all are empty" in caplog.text
     (tmp_path / "empty.jsonl").write_text("")
-    with pytest.raises(ValueError, match="no preference could be made of 0 rows"):
+    with pytest.raises(ValueError, match="no row is left to train on, of 0 rows"):
         prepare("data=file", "data.name=records", f"data.path='{tmp_path / 'empty.jsonl'}'")

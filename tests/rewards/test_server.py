@@ -130,7 +130,7 @@ def test_the_numbers_are_those_of_the_folder(make_model: Any, tokenizer: Any, tm
         (
             "score",
             {"groups": [group("a"), group("a", criteria=["x", " "])]},
-            "groups[1].criteria[1]: expected a non-blank",
+            "groups[1].criteria[1]: ",
         ),
         ("score", {"groups": [{"responses": ["a"]}]}, "groups[0].messages: missing"),
         (

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from crm.data.fields import PublicRow, Text
@@ -28,20 +27,12 @@ class _Tags(PublicRow):
     topics: list[str]
 
 
-@dataclass(frozen=True)
-class PublishedBank:
-    """``queries``: text by id, ``topics``: one a query text, ``answers``: by LLM, then by query text."""
-
-    queries: dict[str, str]
-    topics: Mapping[str, str]
-    answers: dict[str, dict[str, str]]
-
-
-def read_published(name: str, root: str | Path) -> PublishedBank:
-    """A bank of `FOLDERS` under ``root``; how many distinct queries are left out of it is logged.
+def read_published(name: str, root: str | Path) -> tuple[dict[str, tuple[str, str]], dict[str, dict[str, str]]]:
+    """A bank of `FOLDERS` under ``root``: each query and its topic by id, and answers by LLM, then by the query's id.
 
     Ids are ``<name>-<prompt_key>``, so that equal queries are one, with the answers to the first of them. A query's
-    topic is the first of its tags. Raises ``ValueError`` where the folder is missing or a file is malformed.
+    topic is the first of its tags. How many distinct queries are left out is logged. Raises ``ValueError`` where the
+    folder is missing or a file is malformed.
     """
     folder = Path(root) / FOLDERS[name]
     if not folder.is_dir():
@@ -63,7 +54,8 @@ def read_published(name: str, root: str | Path) -> PublishedBank:
         queries.setdefault(f"{name}-{prompt_key(turn('user', query))}", query)
     left_out = {"not_answered_by_all": len(wanted) - len(shared), "equal_queries": len(shared) - len(queries)}
     log.info("bank %s: %d queries, left out: %s", name, len(queries), left_out)
-    return PublishedBank(queries, topics, answers)
+    asked = {key: (query, topics.get(query, UNTAGGED)) for key, query in queries.items()}
+    return asked, {who: {key: own[query] for key, query in queries.items()} for who, own in answers.items()}
 
 
 def _files(folder: Path) -> list[Path]:

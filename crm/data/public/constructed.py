@@ -18,10 +18,10 @@ from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
-from crm.data.fields import PublicRow, Text
-from crm.data.public.pairs import Answer, Wordings, aspects_of, flip_pair, wordings_of
+from crm.data.fields import Conversation, PublicRow, Text
+from crm.data.public.pairs import Answer, Wordings, aspects_of, two_sided, wordings_of
 from crm.data.splits import Splits, prompt_groups
-from crm.io.draws import hold_out, shuffled, turn, wordings
+from crm.io.draws import fraction, hold_out, shuffled, turn, wordings
 from crm.io.intake import Intake
 from crm.io.words import count_words, first_words
 from crm.schema import Preference, folded, prompt_key
@@ -87,9 +87,8 @@ def _for_two_readers(
                 counts["dropped_identical_responses"] += 1
                 continue
             prompt = turn("user", query)
-            drawn_by = "-".join((*readers, prompt_key(prompt)))
-            name, bank = f"dsp-{drawn_by}", wordings_of("dsp")
-            yield flip_pair(name, prompt, cut, bank, source="dsp/construction", seed=seed, drawn_by=drawn_by)
+            draw = "-".join((*readers, prompt_key(prompt)))
+            yield _flip_pair(f"dsp-{draw}", draw, prompt, cut, seed)
 
 
 def load_concise_verbose(folder: Path, reading: Intake, *, seed: int, max_words: int, **sizes: int) -> Splits:
@@ -131,7 +130,7 @@ def _read_concise_verbose(folder: Path, reading: Intake) -> dict[tuple[str, str]
             for row in reading.rows(
                 zipped if zipped.exists() else path,
                 lambda row, _: Answer.model_validate(row),
-                lambda row: row.instruction,
+                lambda row: (model, style, row.instruction),  # noqa: B023 - used at once
             ):
                 answers.setdefault((model, row.instruction), {})[style] = row.output
     return answers
@@ -153,9 +152,19 @@ def _three_pairs(
         else:
             answers = {"detailed": first_words(texts[longer], max_words), "concise": concise}
             name = f"concise_verbose-{model}-{prompt_key(prompt)}-{shorter}-{longer}"
-            bank, source = wordings_of("concise_verbose"), "concise_verbose/construction"
-            rows.append(flip_pair(name, prompt, answers, bank, source=source, seed=seed, author=model))
+            rows.append(_flip_pair(name, name, prompt, answers, seed, model))
     return rows
+
+
+def _flip_pair(
+    name: str, draw: str, prompt: Conversation, answers: Mapping[str, str], seed: int, author: str | None = None
+) -> Preference:
+    """The pair of two answers, by what each was asked to be: that is its criterion, and a coin names the winner."""
+    kind = name.partition("-")[0]
+    keys = list(answers) if fraction(seed, draw, "side") < 0.5 else list(answers)[::-1]
+    a, b = ((answers[key], wordings(wordings_of(kind)[key], seed, draw, key), (key,), author) for key in keys)
+    winner = "a" if fraction(seed, draw, "winner") < 0.5 else "b"
+    return two_sided(name, prompt, a, b, winner, f"{kind}/construction")
 
 
 def _reworded(row: Preference, name: str, bank: Wordings, seed: int, drawn_by: str) -> Preference:

@@ -1,4 +1,4 @@
-"""Two responses become a `Preference`: a chosen one and another, flip pairs of requests, pairs of rated responses.
+"""Two responses become a `Preference`: a chosen one and another, or two that were rated.
 
 Which side is A is drawn. Of rated responses, an aspect speaks for the side rated higher on it; a side's criteria are
 one wording of each of its aspects. Where aspects disagree the pair **flips**: who wins depends on the criterion.
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import yaml
 
 from crm.data.fields import Conversation, PublicRow, Text
-from crm.io.draws import fraction, shuffled, turn, wordings
+from crm.io.draws import fraction, shuffled, turn
 from crm.schema import Preference
 
 EQUAL = 1e-9
@@ -47,7 +47,7 @@ def wordings_of(name: str) -> dict[str, tuple[str, ...]]:
     return read_wordings(Path(__file__).with_name("wordings.yaml"))[name]
 
 
-def _record(
+def two_sided(
     name: str, prompt: str | Conversation, a: Side, b: Side, winner: str, source: str, **more: Any
 ) -> Preference:
     """The record of two sides; a text is one turn."""
@@ -94,29 +94,7 @@ def chosen_pair(
     one: Side = (chosen, criteria, topics, authors[0])
     other: Side = (rejected, criteria_rejected, (), authors[1])
     a, b = (one, other) if first else (other, one)
-    return _record(name, prompt, a, b, winner if first else OTHER[winner], source, **more)
-
-
-def flip_pair(
-    name: str,
-    prompt: Conversation,
-    answers: Mapping[str, str],
-    bank: Wordings,
-    *,
-    source: str,
-    seed: int,
-    drawn_by: str | None = None,
-    author: str | None = None,
-) -> Preference:
-    """The flip pair of two answers, by what each was asked to be: one or two wordings of that are its criteria.
-
-    Nobody voted, so ``winner`` is a coin and only names the original direction. Draws are by ``seed`` and the name
-    (``drawn_by`` where it is given).
-    """
-    draw = name if drawn_by is None else drawn_by
-    keys = list(answers) if fraction(seed, draw, "side") < 0.5 else list(answers)[::-1]
-    a, b = ((answers[key], wordings(bank[key], seed, draw, key), (key,), author) for key in keys)
-    return _record(name, prompt, a, b, "a" if fraction(seed, draw, "winner") < 0.5 else "b", source)
+    return two_sided(name, prompt, a, b, winner if first else OTHER[winner], source, **more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +145,7 @@ def rated_pair(
         criteria = tuple(shuffled(bank[aspect], seed, name)[0] for aspect in aspects)
         return rated.text, criteria, tuple(aspects), rated.author
 
-    return _record(name, prompt, side(a, for_a), side(b, for_b), winner, source, topic=topic)
+    return two_sided(name, prompt, side(a, for_a), side(b, for_b), winner, source, topic=topic)
 
 
 def aspects_of(row: Preference) -> str:

@@ -1,4 +1,4 @@
-"""Public sets of a chosen response and another: LLMBar, RewardBench, Personalized RewardBench."""
+"""Public sets of a chosen response and another: LLMBar, Personalized RewardBench."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from crm.data.fields import At, PublicRow, Row, Text, any_text, asked, identity, items, optional_text, require, rows_of
+from crm.data.fields import At, PublicRow, Text, identity, rows_of
 from crm.data.public.pairs import chosen_pair, wordings_of
-from crm.io.draws import turn, wordings
+from crm.io.draws import wordings
 from crm.io.intake import Intake
 from crm.io.words import first_words
-from crm.schema import GENERIC_CRITERION, Preference, RecordError, query_of, short
+from crm.schema import GENERIC_CRITERION, Preference
 
 LLMBAR_SUBSETS = (
     "LLMBar/Natural",
@@ -50,26 +50,22 @@ def llmbar(row: _LLMBar, at: At) -> Preference:
     )
 
 
-@rows_of(drop_identical=True)
-def rewardbench(row: Row, at: At) -> Preference:
-    """RewardBench (arXiv 2403.13787). The topic is the subset. Which side is A is drawn."""
-    sides = ("chosen", "rejected")
-    require(row, ("prompt", *sides))
-    if "num_correct" in row or isinstance(row["chosen"], list):
-        raise RecordError("chosen", "a list, as in RewardBench 2, which evaluate.py suite=reward_bench_2 reads")
-    prompt = asked(row["prompt"], "prompt")
-    chosen, rejected = (turn("assistant", any_text(row[side], side)) for side in sides)
-    name = f"rewardbench-{identity(row.get('id'), 'id', at.repeats, prompt, chosen, rejected)}"
-    author, other = (optional_text(row.get(f"{side}_model"), f"{side}_model") for side in sides)
-    topic = optional_text(row.get("subset"), "subset")
-    return chosen_pair(name, prompt, chosen, rejected, source="rewardbench", topic=topic, authors=(author, other))
-
-
-SUBSETS = ("Art_and_Entertainment", "Lifestyle_and_Personal_Development", "Society_and_Culture")
 PROFILES = ("none", "first", "bm25")
 """What becomes the criteria of the chosen side: nothing, the first posts in the file, or the most relevant to the
 question."""
-WORDING = "Has asked before: {}"
+
+
+class _Post(PublicRow):
+    text: str
+
+
+class _Asked(PublicRow):
+    id: str | int
+    question: Text
+    chosen: str
+    rejected: str
+    category: str | None = None
+    profile: list[_Post] | None = None
 
 
 def personalized_rewardbench(
@@ -77,46 +73,25 @@ def personalized_rewardbench(
 ) -> Iterator[Preference]:
     """Records ``personalized-<id>`` of one file, or of every data file of a folder.
 
-    At most ``posts`` posts are shown, and ``max_words`` words of each (0: all). The topic is the subset where the
-    files of a folder are named after the three of them, else ``category``, which is finer.
+    At most ``posts`` posts are shown, and ``max_words`` words of each (0: all). The topic is the ``category``.
     """
 
-    @rows_of(drop_identical=True)
-    def records(row: Row, at: At) -> Preference:
-        require(row, ("id", "question", "chosen", "rejected"))
-        prompt = asked(any_text(row["question"], "question"), "question")
-        chosen, rejected = (any_text(row[name], name) for name in ("chosen", "rejected"))
-        known = [post for post in _posts(row) if post.strip()]
+    @rows_of(model=_Asked, drop_identical=True)
+    def records(row: _Asked, at: At) -> Preference:
+        known = [post.text for post in row.profile or () if post.text.strip()]
         shown: list[str] = []
         criteria: tuple[str, ...] = ()
         if profile != "none":
-            shown = (by_bm25(query_of(prompt), known) if profile == "bm25" else known)[:posts]
-            stated = (WORDING.format(first_words(" ".join(post.split()), max_words)) for post in shown)
+            shown = (by_bm25(row.question, known) if profile == "bm25" else known)[:posts]
+            stated = (f"Has asked before: {first_words(' '.join(post.split()), max_words)}" for post in shown)
             criteria = tuple(stated) or (GENERIC_CRITERION,)
         at.counts["profile_texts_shown"] += len(shown)
         at.counts["profile_texts_left_out"] += len(known) - len(shown)
-        subset = next((name for name in SUBSETS if name in str(at.file.relative_to(at.source))), None)
-        return chosen_pair(
-            f"personalized-{identity(row['id'], 'id', at.repeats)}",
-            prompt,
-            chosen,
-            rejected,
-            source="personalized_rewardbench/construction",
-            topic=subset or optional_text(row.get("category"), "category"),
-            criteria=criteria,
-        )
+        name, source = f"personalized-{identity(row.id, 'id', at.repeats)}", "personalized_rewardbench/construction"
+        given = (name, row.question, row.chosen, row.rejected)
+        return chosen_pair(*given, source=source, topic=row.category or None, criteria=criteria)
 
     return records(path, reading)
-
-
-def _posts(row: Row) -> list[str]:
-    """The texts of a user's profile."""
-    found = []
-    for number, entry in enumerate(items(row["profile"], "profile") if row.get("profile") is not None else []):
-        if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
-            raise RecordError(f"profile[{number}]", f"expected an object with the key text, got {short(entry)}")
-        found.append(entry["text"])
-    return found
 
 
 def by_bm25(question: str, posts: Sequence[str]) -> list[str]:

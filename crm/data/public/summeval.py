@@ -121,10 +121,5 @@ def _preference(first: Rating, second: Rating, max_words: int, seed: int, *, one
     if flip and abs(overall) < EQUAL:  # this coin has fallen the other way from the start
         row = replace(row, winner="a" if fraction(seed, name, "winner") > 0.5 else "b")
     kept = 1 if flip or one_aspect else len(deciding)
-    return replace(
-        row,
-        criteria_a=row.criteria_a[:kept],
-        criteria_b=row.criteria_b[:kept],
-        criteria_topics_a=row.criteria_topics_a[:kept],
-        criteria_topics_b=row.criteria_topics_b[:kept],
-    )
+    names = ("criteria_a", "criteria_b", "criteria_topics_a", "criteria_topics_b")
+    return replace(row, **{name: getattr(row, name)[:kept] for name in names})

@@ -12,6 +12,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from crm.data.public.pairs import two_sided
 from crm.data.simulation import lexicon
 from crm.data.simulation.lexicon import (
     AUTHORS,
@@ -25,9 +26,8 @@ from crm.data.simulation.lexicon import (
     write_short,
 )
 from crm.data.splits import Splits
-from crm.schema import Message, Preference
+from crm.schema import Preference
 
-SOURCE = "simulation"
 SHORT_SHARE = 0.1
 """Of the training votes, those between responses of one sentence: a judge that met none gets them wrong."""
 TASTE_COUNTS = (1, 2, 3, 4)
@@ -100,16 +100,13 @@ def _draw_tastes(rng: random.Random, gaps: Levels, wanted: int) -> dict[str, int
     for _ in range(20):
         tastes: dict[str, int] = {}
         while len(tastes) < count:
-            axis = _draw_axis(rng, differing if differing and rng.random() < TELLING_SHARE else list(gaps))
+            among = differing if differing and rng.random() < TELLING_SHARE else list(gaps)
+            axis = rng.choices(among, [DETAIL_WEIGHT if axis == DETAIL else 1.0 for axis in among])[0]
             favours = wanted if rng.random() < FAVOURING_SHARE else -wanted
             tastes.setdefault(axis, _sign(gaps[axis] * favours) or rng.choice((-1, 1)))
         if _sign(utility(tastes, gaps)) == wanted:
             return tastes
     return None
-
-
-def _draw_axis(rng: random.Random, axes: Sequence[str]) -> str:
-    return rng.choices(axes, [DETAIL_WEIGHT if axis == DETAIL else 1.0 for axis in axes])[0]
 
 
 def _sign(number: int) -> int:
@@ -170,23 +167,9 @@ def _preference(seed: int, identifier: str, query: Query, split: _Split) -> Pref
             first, second = write(seed, author_a, query), write(seed, author_b, query)
             vote = cast(rng, first.levels, second.levels, split.axes)
     kind = rng.choice(split.wordings)
-    criteria_a, topics_a = put_into_words(rng, vote.tastes_a, kind)
-    criteria_b, topics_b = put_into_words(rng, vote.tastes_b, kind)
-    return Preference(
-        id=identifier,
-        prompt=(Message("user", query.text),),
-        response_a=(Message("assistant", first.text),),
-        response_b=(Message("assistant", second.text),),
-        winner=vote.winner,
-        criteria_a=criteria_a,
-        criteria_b=criteria_b,
-        topic=query.topic,
-        criteria_topics_a=topics_a,
-        criteria_topics_b=topics_b,
-        author_a=author_a,
-        author_b=author_b,
-        source=SOURCE,
-    )
+    a = first.text, *put_into_words(rng, vote.tastes_a, kind), author_a
+    b = second.text, *put_into_words(rng, vote.tastes_b, kind), author_b
+    return two_sided(identifier, query.text, a, b, vote.winner, "simulation", topic=query.topic)
 
 
 def _short(rng: random.Random, query: Query, axes: Sequence[str]) -> Response:
@@ -216,13 +199,9 @@ def _check_capacity(splits: Sequence[_Split]) -> None:
     for topic in lexicon.TOPIC:
         # Ceiling division: splits deal their preferences out to their topics in turn.
         needed = sum(-(-split.size // len(split.topics)) for split in splits if topic in split.topics)
-        held = len(lexicon.queries(topic, "votes"))
-        if needed > held:
-            names = ", ".join(f"{split.name}={split.size}" for split in splits if topic in split.topics)
-            raise ValueError(
-                f"{names}: together they need {needed} different queries on {topic!r}, which has {held};"
-                " ask for fewer preferences"
-            )
+        if needed > (there := len(lexicon.queries(topic, "votes"))):
+            why = f"needs {needed} different queries on {topic!r}, which has {there}; ask for fewer preferences"
+            raise ValueError(f"data=simulation: {why}")
 
 
 def simulate(*, seed: int, train: int, validation: int, suite: int) -> Splits:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import math
 import random
 import re
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import TypeAdapter
+
+from crm.schema import folded
 
 _WORDS: dict[str, Any] = yaml.CSafeLoader(
     Path(__file__).with_name("simulation.yaml").read_text(encoding="utf-8")
@@ -30,11 +31,15 @@ def generator(*purpose: str | int) -> random.Random:
 
 @dataclass(frozen=True, slots=True)
 class Pole:
-    """One end of an axis: a one-word name, and bodies of criteria for training and for the unseen-wordings suite."""
+    """One end of an axis: a one-word name, and bodies of criteria for training and for the unseen-wordings suite.
+
+    ``markers`` are templates of sentences that show it in a response.
+    """
 
     name: str
     train: tuple[str, ...]
     held_out: tuple[str, ...]
+    markers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,24 +80,17 @@ class Query:
     noun: str
 
 
-def _tuples(words: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in words.items() if key != "markers"}
+def _named(group: str) -> list[dict[str, Any]]:
+    return [{"name": name, **words} for name, words in _WORDS[group].items()]
 
 
-AXES = tuple(
-    Axis(name, words["topic"], Pole(**_tuples(words["plus"])), Pole(**_tuples(words["minus"])), "held_out" in words)
-    for name, words in _WORDS["axes"].items()
-)
+AXES: tuple[Axis, ...] = TypeAdapter(tuple[Axis, ...]).validate_python(_named("axes"))
 """Every axis. The first is always expressed in a response (it also shows in the length), the others now and then."""
-MARKERS: dict[tuple[str, int], tuple[str, ...]] = {
-    (name, sign): tuple(words[pole]["markers"])
-    for name, words in _WORDS["axes"].items()
-    for pole, sign in (("plus", 1), ("minus", -1))
-}
+MARKERS = {(axis.name, sign): axis.pole(sign).markers for axis in AXES for sign in (1, -1)}
 """Templates of sentences that show a pole in a response, by axis and sign."""
 CONTENT = tuple(_WORDS["content"])
 """What any answer may say about the matter itself; topics add sentences of their own."""
-TOPICS = tuple(Topic(name, **_tuples(words)) for name, words in _WORDS["topics"].items())
+TOPICS: tuple[Topic, ...] = TypeAdapter(tuple[Topic, ...]).validate_python(_named("topics"))
 TOPIC: dict[str, Topic] = {topic.name: topic for topic in TOPICS}
 TRAIN_TOPICS = tuple(topic.name for topic in TOPICS if not topic.held_out)
 HELD_OUT_TOPICS = tuple(topic.name for topic in TOPICS if topic.held_out)
@@ -160,31 +158,18 @@ def draw_wording(rng: random.Random, axis: str, sign: int, kind: str) -> str:
     return f"Prefers {body}" if body == pole.name else f"{rng.choice(VERBS)} {body}"
 
 
-def _normal(text: str) -> str:
-    return " ".join(text.casefold().split()).rstrip(".")
-
-
 _POLES: dict[str, tuple[str, int]] = {
-    _normal(wording): (axis.name, sign)
+    folded(wording): (axis.name, sign)
     for axis in AXES
     for sign in (1, -1)
     for kind in WORDINGS
     for wording in wordings(axis.name, sign, kind)
 }
-_FREQUENCY = Counter(word for wording in _POLES for word in wording.split())
 
 
 def pole_of(text: str) -> tuple[str, int] | None:
     """The (axis, sign) that an exact wording stands for, whatever its case; ``None`` for any other text."""
-    return _POLES.get(_normal(text))
-
-
-def nearest_wording(text: str) -> str:
-    """The known wording that shares the rarest words with ``text``, and of those the one spelled most alike."""
-    words = set(_normal(text).split())
-    shared = {known: sum(1 / _FREQUENCY[word] for word in known.split() if word in words) for known in _POLES}
-    best = [known for known, count in shared.items() if count == max(shared.values())]
-    return difflib.get_close_matches(_normal(text), best, n=1, cutoff=0.0)[0].capitalize()
+    return _POLES.get(folded(text).rstrip("."))
 
 
 DETAIL = AXES[0].name

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from crm.data.public.banks import FOLDERS, UNTAGGED, read_published
+from crm.data.public.banks import FOLDERS, read_published
 from crm.data.simulation.lexicon import AUTHORS, BASELINE, TOPICS, Query, queries, write
 from crm.io.draws import fraction, turn
 from crm.io.installed import plugin
@@ -89,14 +89,9 @@ def open_bank(config: BankConfig) -> Bank:
 
 def read_public_bank(name: str, root: str) -> Bank:
     """The `Bank` of published responses under ``root``. Raises ``ValueError`` as `read_published` does."""
-    published = read_published(name, root)
-    queries, topics = published.queries, published.topics
-    return Bank(
-        name,
-        BASELINES[name],
-        tuple(BankQuery(key, turn("user", query), topics.get(query, UNTAGGED)) for key, query in queries.items()),
-        {author: {key: texts[query] for key, query in queries.items()} for author, texts in published.answers.items()},
-    )
+    queries, answers = read_published(name, root)
+    asked = tuple(BankQuery(key, turn("user", text), topic) for key, (text, topic) in queries.items())
+    return Bank(name, BASELINES[name], asked, answers)
 
 
 def smaller_bank(bank: Bank, config: BankConfig) -> Bank:
