@@ -32,7 +32,7 @@ ENTRY_POINTS = {
     "prepare": ("crm.prepare.config:PrepareConfig", "crm.prepare.run:run_prepare"),
     "app": ("crm.page.config:AppConfig", "crm.page.run:run_app"),
     "bank": ("crm.leaderboard.config:BankBuildConfig", "crm.leaderboard.bank.run:run_bank"),
-    "bank_score": ("crm.leaderboard.config:BankScoreConfig", "crm.leaderboard.columns:run_bank_score"),
+    "bank_score": ("crm.leaderboard.config:BankScoreConfig", "crm.leaderboard.bank_score:run_bank_score"),
     "best_of_n": ("crm.rewards.config:BestOfNConfig", "crm.rewards.best_of_n:run_best_of_n"),
     "serve": ("crm.rewards.config:ServeConfig", "crm.rewards.server:run_server"),
     "score": ("crm.scoring.config:ScoreConfig", "crm.scoring.run:run_score"),

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from crm.chat.client import ChatClient, Plan
 from crm.criteria.prompts import CriteriaReply, SubjectiveReply, criteria_messages, subjective_messages
+from crm.endpoint.client import ChatClient, Plan
 from crm.schema import Message, Preference, prompt_key
 
 Progress = Callable[[int, int], None]
@@ -20,7 +20,7 @@ class Extraction:
     """A preference and what became of it.
 
     ``status`` is ``kept``, ``dropped`` (objective), ``extracted``, ``given`` (it has criteria and is unchanged), or
-    ``failed:<kind>`` with a kind of `crm.chat.replies.CallFailed`; ``detail`` says more.
+    ``failed:<kind>`` with a kind of `crm.endpoint.replies.CallFailed`; ``detail`` says more.
     """
 
     preference: Preference

@@ -8,8 +8,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from crm.chat.client import EndpointConfig
 from crm.config import MAX_SEED, PRECISIONS, Settings, count_or_auto, setting
+from crm.endpoint.client import EndpointConfig
 from crm.io.installed import check_known
 from crm.model.config import BatchingConfig, training_config
 

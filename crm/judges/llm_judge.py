@@ -1,7 +1,8 @@
 """A language model behind a chat endpoint as a judge.
 
-A reply of the model is an outcome, with or without a verdict. A call that got no reply (`crm.chat.replies.UNANSWERED`)
-is none: its comparison has no judgement, is counted, and is asked again by the next run.
+A reply of the model is an outcome, with or without a verdict. A call that got no reply
+(`crm.endpoint.replies.UNANSWERED`) is none: its comparison has no judgement, is counted, and is asked again by the next
+run.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from crm.chat.cache import ReplyCache
-from crm.chat.client import ChatClient, EndpointConfig, Outcome
-from crm.chat.replies import UNANSWERED, CallFailed, Reply, refuses, split_thoughts
 from crm.criteria.prompts import PROMPTS, as_json
+from crm.endpoint.cache import ReplyCache
+from crm.endpoint.client import ChatClient, EndpointConfig, Outcome
+from crm.endpoint.replies import UNANSWERED, CallFailed, Reply, refuses, split_thoughts
 from crm.judges.judge import Asked, Reading
 from crm.model.encoding import Order
 from crm.schema import GENERIC_CRITERION, Comparison, Message

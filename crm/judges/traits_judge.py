@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 
 from crm.criteria.counting import MEASURES, Text
 from crm.judges.judge import TextJudge
-from crm.judges.reader import SentenceReader, bundled_reader
+from crm.judges.sentence_reader import SentenceReader, bundled_reader
 from crm.schema import Message
 
 CLEAR = 1.1

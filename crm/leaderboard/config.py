@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import isfinite
 
-from crm.chat.client import EndpointConfig
 from crm.config import MAX_SEED, Settings, setting
 from crm.data.public.banks import FOLDERS as PUBLIC_BANKS
+from crm.endpoint.client import EndpointConfig
 from crm.io.installed import check_known
 from crm.judges.config import AnyJudgeConfig
 from crm.model.config import training_config

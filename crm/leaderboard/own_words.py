@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 
 from crm.criteria.pool import Criterion, read_criteria
-from crm.judges.reader import KNOWN, Clause, SentenceReader, plain
+from crm.judges.sentence_reader import KNOWN, Clause, SentenceReader, plain
 from crm.judges.traits_judge import CLEAR, summed
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.matrix import COUNTED, Column, CriteriaMatrix

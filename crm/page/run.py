@@ -14,7 +14,7 @@ from crm.criteria.pool import Criterion
 from crm.data.public.banks import FOLDERS
 from crm.io.installed import commit
 from crm.judges.open import check_judge, open_judge
-from crm.judges.reader import bundled_reader
+from crm.judges.sentence_reader import bundled_reader
 from crm.leaderboard.bank.opening import open_bank, published_ranking
 from crm.leaderboard.matrix import open_matrix
 from crm.leaderboard.own_words import CriteriaReader, OwnWords

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from crm.chat.client import EndpointConfig
 from crm.config import MAX_SEED, Settings, setting
 from crm.data.catalogue import MADE, stem
 from crm.data.config import DataConfig
+from crm.endpoint.client import EndpointConfig
 from crm.io.installed import check_known
 from crm.prepare.fetch import FETCHED
 

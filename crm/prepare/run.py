@@ -14,8 +14,6 @@ import pandas as pd
 from huggingface_hub import DatasetCard, DatasetCardData
 from rich.progress import Progress
 
-from crm.chat.cache import ReplyCache
-from crm.chat.client import ChatClient
 from crm.criteria import extraction, traits
 from crm.criteria.extraction import Extraction, has_criteria
 from crm.criteria.topics import find_topics
@@ -23,6 +21,8 @@ from crm.data.catalogue import location, source_named
 from crm.data.load import read_rows
 from crm.data.own import write_preferences
 from crm.data.public.banks import FOLDERS as BANKS
+from crm.endpoint.cache import ReplyCache
+from crm.endpoint.client import ChatClient
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.prepare.config import PrepareConfig, TopicsConfig

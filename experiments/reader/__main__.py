@@ -30,7 +30,7 @@ from crm.data.public.banks import read_published
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.judges.clause_classifier import GROUP, word_pieces
-from crm.judges.reader import SentenceReader
+from crm.judges.sentence_reader import SentenceReader
 from experiments.reader.measure import calibrate, draw_calibration, measure
 from experiments.reader.network import ClauseNetwork, pretrained
 from experiments.reader.sentences import Sentences, phrase_table, wordings

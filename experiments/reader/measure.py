@@ -17,7 +17,7 @@ from scipy.stats import kendalltau
 from torch import Tensor
 
 from crm.criteria.counting import MEASURES
-from crm.judges.reader import Clause, SentenceReader
+from crm.judges.sentence_reader import Clause, SentenceReader
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import read_public_bank
 from crm.leaderboard.matrix import CriteriaMatrix

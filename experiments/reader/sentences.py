@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from crm.judges.reader import plain
+from crm.judges.sentence_reader import plain
 
 Side = tuple[str, str]
 """A criterion, and ``more`` or ``less``."""
@@ -41,7 +41,7 @@ def unseen() -> list[tuple[str, Side]]:
 
 
 def phrase_table() -> dict[str, Any]:
-    """What `crm.judges.reader.Phrases` takes: phrases and sentences of one class alone, and the frames of phrases."""
+    """What `sentence_reader.Phrases` takes: phrases and sentences of one class alone, and the frames of phrases."""
     place = {side: row for row, side in enumerate(sides())}
     classes: dict[str, dict[str, set[int]]] = {}
     for name, which in sides():

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from crm.chat.client import ChatClient, Outcome
 from crm.criteria.extraction import extract, keep_subjective
 from crm.criteria.prompts import (
     EXAMPLE_WHY,
@@ -25,6 +24,7 @@ from crm.criteria.prompts import (
     cut,
     subjective_messages,
 )
+from crm.endpoint.client import ChatClient, Outcome
 from crm.schema import Message, Preference
 
 GOOD = ["Prefers a calm voice", "Likes examples", "Écrit en français", "東京の話が好き", "Wants a list of items"]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from crm.chat.client import response_format
-from crm.chat.replies import CallFailed, Reply, read_object
 from crm.criteria.grading import grades_model, grading_messages, grading_task
 from crm.criteria.pool import Criterion, read_criteria
+from crm.endpoint.client import response_format
+from crm.endpoint.replies import CallFailed, Reply, read_object
 from crm.schema import Message
 
 TWO = (

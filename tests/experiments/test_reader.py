@@ -9,7 +9,7 @@ import torch
 
 from crm.criteria.counting import MEASURES
 from crm.judges.clause_classifier import GROUP, word_pieces
-from crm.judges.reader import SentenceReader
+from crm.judges.sentence_reader import SentenceReader
 from experiments.reader.__main__ import four_bits, train, write
 from experiments.reader.measure import HELD_OUT, calibrate, calibration_error, logits_of
 from experiments.reader.network import LAYERS, SPECIAL, ClauseNetwork, pretrained

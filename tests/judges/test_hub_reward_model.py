@@ -19,7 +19,7 @@ from crm.judges import hub_reward_model
 from crm.judges.config import JudgeConfig
 from crm.judges.crm_judge import open_checkpoint
 from crm.judges.hub_reward_model import ControlTokens, HubRewardModel
-from crm.leaderboard.columns import run_bank_score
+from crm.leaderboard.bank_score import run_bank_score
 from crm.model.export import export_model
 from tests.conftest import rounding
 from tests.judges.conftest import CHATML

@@ -14,8 +14,8 @@ import pytest
 from crm.config import compose
 from crm.evaluation.run import run_evaluation
 from crm.schema import Result
-from tests.chat.endpoint import Answer, chat_endpoint, completion
 from tests.conftest import Command
+from tests.endpoint.fake_endpoint import Answer, chat_endpoint, completion
 from tests.made_files import bank_of
 
 KEY = "sk-very-secret-456"

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from crm.chat.cache import ReplyCache
-from crm.chat.client import EndpointConfig
+from crm.endpoint.cache import ReplyCache
+from crm.endpoint.client import EndpointConfig
 from crm.judges.judge import Reading
 from crm.judges.llm_judge import VERDICT_LOGIT, LlmJudge, judge_messages, read_verdict
 from crm.schema import Comparison, Message
-from tests.chat.endpoint import Answer, chat_endpoint, completion
+from tests.endpoint.fake_endpoint import Answer, chat_endpoint, completion
 
 
 def endpoint(url: str, **settings: Any) -> EndpointConfig:

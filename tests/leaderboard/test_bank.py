@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from crm.chat.replies import Reply
 from crm.config import compose
+from crm.endpoint.replies import Reply
 from crm.leaderboard.bank.bank import Bank, BankQuery, load_bank
 from crm.leaderboard.bank.responses import read_queries, read_responses
 from crm.leaderboard.bank.run import run_bank
 from crm.leaderboard.run import run_leaderboard
 from crm.schema import Message, query_of
-from tests.chat.endpoint import repeating_endpoint
+from tests.endpoint.fake_endpoint import repeating_endpoint
 from tests.made_files import write_rows as write
 
 
@@ -191,7 +191,7 @@ def thinking(text: str) -> str:
 
 
 def test_thoughts_are_no_part_of_a_response(tmp_path: Path, queries: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crm.chat.client.ChatClient.call", lambda _, turns: Reply(thinking(turns[-1].content)))
+    monkeypatch.setattr("crm.endpoint.client.ChatClient.call", lambda _, turns: Reply(thinking(turns[-1].content)))
     words = (f"queries='{queries}'", "endpoint.base_url=http://127.0.0.1:9/v1", "endpoint.model=m")
     made = build(tmp_path, "author=m", *words)
     expected = {f"re: {row['query']}" for row in QUERIES}

@@ -11,7 +11,7 @@ import pytest
 
 from crm import load_judge
 from crm.config import compose
-from crm.judges.reader import KNOWN, bundled_reader
+from crm.judges.sentence_reader import KNOWN, bundled_reader
 from crm.judges.traits_judge import TraitsJudge
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.matrix import Column, CriteriaMatrix

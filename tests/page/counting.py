@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from crm.criteria.pool import Criterion
-from crm.judges.reader import bundled_reader
+from crm.judges.sentence_reader import bundled_reader
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.index import IndexedBank
 from crm.leaderboard.own_words import CriteriaReader

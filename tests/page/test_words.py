@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from crm.criteria.counting import MEASURES
 from crm.judges.config import JudgeConfig
-from crm.judges.reader import bundled_reader
+from crm.judges.sentence_reader import bundled_reader
 from crm.leaderboard.bank.opening import PublishedRanking
 from crm.leaderboard.config import BankConfig
 from crm.leaderboard.matrix import CriteriaMatrix

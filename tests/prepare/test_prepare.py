@@ -17,7 +17,7 @@ from crm.data.simulation.arena import simulate
 from crm.data.splits import prompt_groups
 from crm.prepare.run import run_prepare
 from crm.schema import Preference, prompt_key, to_json
-from tests.chat.endpoint import Answer, chat_endpoint, completion
+from tests.endpoint.fake_endpoint import Answer, chat_endpoint, completion
 from tests.made_files import write_rows
 
 Prepare = Callable[..., Path]

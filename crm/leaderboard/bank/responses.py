@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crm.chat.replies import split_thoughts
 from crm.data.fields import any_text
 from crm.data.public.banks import UNTAGGED
+from crm.endpoint.replies import split_thoughts
 from crm.io.draws import turn
 from crm.io.intake import Intake
 from crm.leaderboard.bank.bank import BankQuery

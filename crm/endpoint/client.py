@@ -1,7 +1,7 @@
 """Chat endpoints (OpenAI-compatible): requests side by side, validated replies, one cache of replies.
 
-A request that fails is an outcome with a kind (`crm.chat.replies.CallFailed`) and never has a value. The next run asks
-it again, and takes what was answered from the cache.
+A request that fails is an outcome with a kind (`crm.endpoint.replies.CallFailed`) and never has a value. The next run
+asks it again, and takes what was answered from the cache.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
-from crm.chat.cache import ReplyCache
-from crm.chat.replies import UNANSWERED, CallFailed, Reply, read_object, reply_of
 from crm.config import Settings, setting
+from crm.endpoint.cache import ReplyCache
+from crm.endpoint.replies import UNANSWERED, CallFailed, Reply, read_object, reply_of
 from crm.schema import Message
 
 BREAKER = 10

@@ -24,13 +24,13 @@ from crm.criteria.pool import read_criteria
 from crm.judges.crm_judge import open_checkpoint
 from crm.judges.judge import Judge
 from crm.leaderboard.bank.bank import Bank
-from crm.leaderboard.columns import run_bank_score
+from crm.leaderboard.bank_score import run_bank_score
 from crm.leaderboard.matrix import CriteriaMatrix, open_matrix
 from crm.leaderboard.run import run_leaderboard
 from crm.model.export import export_model
 from crm.schema import Comparison, Message
-from tests.chat.endpoint import Answer, chat_endpoint, completion
 from tests.conftest import Command
+from tests.endpoint.fake_endpoint import Answer, chat_endpoint, completion
 from tests.leaderboard.test_own_words import made_bank
 
 ASKED = [each.name for each in read_criteria() if each.name not in MEASURES]

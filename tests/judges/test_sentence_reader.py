@@ -6,7 +6,7 @@ import pytest
 
 from crm.criteria.counting import MEASURES
 from crm.judges import reader as module
-from crm.judges.reader import STRONG, WEAK, Clause, bundled_reader
+from crm.judges.sentence_reader import STRONG, WEAK, Clause, bundled_reader
 from crm.leaderboard.own_words import pool
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from crm.chat.cache import ReplyCache
-from crm.chat.client import BREAKER, ChatClient, EndpointConfig
-from crm.chat.replies import read_object, split_thoughts
+from crm.endpoint.cache import ReplyCache
+from crm.endpoint.client import BREAKER, ChatClient, EndpointConfig
+from crm.endpoint.replies import read_object, split_thoughts
 from crm.schema import Message
-from tests.chat.endpoint import Answer, chat_endpoint, completion, repeating_endpoint
+from tests.endpoint.fake_endpoint import Answer, chat_endpoint, completion, repeating_endpoint
 
 
 class Wanted(BaseModel):

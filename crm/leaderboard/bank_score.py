@@ -15,12 +15,12 @@ import pandas as pd
 from pydantic import FiniteFloat
 from rich.progress import track
 
-from crm.chat.cache import ReplyCache
-from crm.chat.client import ChatClient, Outcome
 from crm.config import nearest
 from crm.criteria.counting import MEASURES
 from crm.criteria.grading import Grades, grades_model, grading_messages, grading_task
 from crm.criteria.pool import Criterion, read_criteria
+from crm.endpoint.cache import ReplyCache
+from crm.endpoint.client import ChatClient, Outcome
 from crm.io.draws import turn
 from crm.io.files import shown_path
 from crm.io.intake import Intake

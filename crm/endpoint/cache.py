@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from crm.chat.replies import Reply
+from crm.endpoint.replies import Reply
 
 
 class ReplyCache:
