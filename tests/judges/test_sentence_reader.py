@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crm.criteria.counting import MEASURES
-from crm.judges import reader as module
+from crm.judges import sentence_reader as module
 from crm.judges.sentence_reader import STRONG, WEAK, Clause, bundled_reader
 from crm.leaderboard.own_words import pool
 
