@@ -62,9 +62,8 @@ class ModelConfig(Settings, group="model"):
     """How many of the lowest transformer layers are kept; the rest is dropped when the model is loaded. null: all."""
     freeze_layers: int = setting(0, at_least=0)
     """Lowest transformer layers (and the embedding) that are not trained."""
-    kept_states: str = setting("memory", one_of=("off", "memory"))
-    """Whether to keep what frozen layers give in memory, so that they are run once."""
-    kept_states_dtype: str = setting("float32", one_of=("float32", "bfloat16"))
+    kept_states: str = setting("float32", one_of=("off", "float32", "bfloat16"))
+    """In which precision to store what frozen layers give, so that they are run once for each sequence."""
     gradient_checkpointing: Any = "auto"
     """true, false, or ``auto``: only where an estimate says that the activations do not fit the memory at hand."""
     lora_rank: int = setting(0, at_least=0, zero="off")

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from crm.model.attention.decoder import forest_inputs
-from crm.model.batching.batches import ROW_STEP, by_length, length_groups
-from crm.model.batching.forest import common_prefix, fill_up, full_mask, grow_forest
+from crm.model.attention.decoder import read_forest
+from crm.model.batching.batches import by_length, length_groups
+from crm.model.batching.forest import common_prefix
 from crm.model.encoding import Encoder, token_ids
 from crm.model.late_head import LateHead, TextPooling
 from crm.model.reward_model import RewardModel
@@ -92,15 +92,10 @@ class LateReader:
 
     def _states(self, texts: Sequence[Text]) -> tuple[list[tuple[int, ...]], Tensor]:
         """Where the pooled tokens of each text lie in the states (M, H) float32, and these."""
-        device = self.model.device
-        forest = grow_forest([ids for ids, _ in texts])
-        fill_up(forest, ROW_STEP)
-        ids, positions = torch.tensor([forest.ids]), torch.tensor([forest.positions])
         with self._autocast:
-            inputs = forest_inputs(ids.to(device), positions.to(device), full_mask(forest).to(device))
-            states = self.model.backbone(**inputs).last_hidden_state[0].float()
+            forest, states = read_forest(self.model.backbone, [ids for ids, _ in texts])
         ends = zip(forest.leaf_of, texts, strict=True)
-        return [forest.places(leaf, start, len(own)) for leaf, (own, start) in ends], states
+        return [forest.places(leaf, start, len(own)) for leaf, (own, start) in ends], states.float()
 
 
 def added_up(vectors: Tensor, weights: Sequence[float] | None) -> Tensor:

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 from transformers import PreTrainedModel
 
-from crm.model.attention.decoder import is_known, prune_last_layer, use_tree_attention
-from crm.model.attention.frozen_layers import FrozenLayers, inputs_of
+from crm.model.attention.decoder import forest_inputs, is_known, prune_last_layer, use_tree_attention
+from crm.model.attention.frozen_layers import FrozenLayers
 from crm.model.batching.batches import Batch, ForestBatch, PaddedBatch
 from crm.model.heads import HeadOutput, head_named
 from crm.model.late_head import LateHead
@@ -81,7 +81,7 @@ class RewardModel(nn.Module):
             use_tree_attention(backbone)
         self.prunes = not head_named(head).apart and prune_last_layer(backbone)
         self.frozen: FrozenLayers | None = None
-        """Where set, what these layers give is kept."""
+        """Where set, what these layers give is stored."""
 
     def forward(self, batch: Batch) -> HeadOutput:
         """Logits (B,) for the response **shown first**; multiply by ``batch.sign`` for the record's response A."""
@@ -112,11 +112,15 @@ class RewardModel(nn.Module):
 
     def _states(self, batch: Batch, **reads: Any) -> torch.Tensor:
         """(S, T, H), or (S, R, H) where only some positions are read."""
-        backbone, inputs = self.backbone, inputs_of(batch) | reads
+        backbone: Any = self.backbone
+        if isinstance(batch, ForestBatch):
+            inputs = forest_inputs(batch.input_ids, batch.position_ids, batch.tree_mask)
+        else:
+            inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask, "use_cache": False}
         if self.frozen is not None:
             backbone, states = self.frozen.upper, self.frozen.states(batch)
             inputs |= {"input_ids": None, "inputs_embeds": states}
-        states = backbone(**inputs).last_hidden_state
+        states = backbone(**inputs, **reads).last_hidden_state
         assert isinstance(states, torch.Tensor)
         return states
 

@@ -14,7 +14,7 @@ import torch
 from lightning.pytorch.utilities import rank_zero_only
 from torch import nn
 
-from crm.model.attention.frozen_layers import FrozenLayers, FrozenStates, freeze_lower_layers
+from crm.model.attention.frozen_layers import FrozenLayers, freeze_lower_layers
 from crm.model.backbone import add_lora, empty_backbone, keep_lowest_layers, without_lora_wrapper
 from crm.model.reward_model import RewardModel
 from crm.training.config import TrainConfig
@@ -178,10 +178,8 @@ def keep_frozen_states(config: TrainConfig, model: RewardModel, tokens: int) -> 
         return
     need = training_need(backbone, tokens, mixed=config.trainer.precision == "bf16-mixed").total
     room = max(0, memory_of(torch.device("cpu")) - need) / 2 / config.trainer.devices
-    dtype = getattr(torch, settings.kept_states_dtype)
-    kept = FrozenStates(backbone.config.hidden_size, budget=int(room), dtype=dtype)
-    model.frozen = FrozenLayers(backbone, layers, kept)
+    model.frozen = FrozenLayers(backbone, layers, budget=int(room), dtype=getattr(torch, settings.kept_states))
     rank_zero_only(log.info)(
-        f"frozen layers: states of {layers} layers are kept ({settings.kept_states_dtype}) in memory, room for "
+        f"frozen layers: states of {layers} layers are stored ({settings.kept_states}) in memory, room for "
         f"{room / 1e9:.1f} GB a process; model.kept_states=off computes them anew"
     )

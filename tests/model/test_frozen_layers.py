@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 import torch
 
-from crm.model.attention.frozen_layers import FrozenLayers, FrozenStates, freeze_lower_layers
+from crm.model.attention.frozen_layers import FrozenLayers, freeze_lower_layers
 from crm.model.backbone import add_lora, build_tiny_backbone, without_lora_wrapper
-from crm.model.batching.batches import collate, collate_forest
+from crm.model.batching.batches import ROW_STEP, collate, collate_forest
 from crm.model.export import export_model, load_checkpoint
 from crm.model.reward_model import RewardModel, build_score
 from tests.conftest import rounding
 from tests.model.helpers import assert_same, outcome
 
-LOWER, MUCH = 2, 10**7
+LOWER, MUCH, ROOM = 2, 10**7, 30_000
 
 
 @pytest.fixture
@@ -47,10 +47,9 @@ def make_deep(tokenizer) -> Callable[..., RewardModel]:
 
 
 def keeping(model: RewardModel, **settings: Any) -> RewardModel:
-    """The same weights, with the states of the lowest layers kept."""
+    """The same weights, with the states of the lowest layers stored."""
     model = copy.deepcopy(model)
-    kept = FrozenStates(16, **{"budget": MUCH, **settings})
-    model.frozen = FrozenLayers(without_lora_wrapper(model.backbone), LOWER, kept)
+    model.frozen = FrozenLayers(without_lora_wrapper(model.backbone), LOWER, **{"budget": MUCH, **settings})
     return model
 
 
@@ -100,14 +99,12 @@ def test_a_second_epoch_runs_no_frozen_layer(kind, make_deep, batches) -> None:
 @pytest.mark.usefixtures("in_float64")
 def test_without_room_states_are_computed_again_and_reported_once(make_deep, batches, caplog) -> None:
     plain = make_deep()
-    model = keeping(plain, budget=40 * FrozenStates(16, budget=0).token_bytes)
+    model = keeping(plain, budget=ROOM)
     with caplog.at_level(logging.WARNING):
         for batch in batches() * 2:
             assert_same(outcome(model, batch), outcome(plain, batch))
-    assert len(model.frozen.kept) == 40
-    assert [record.message.partition(";")[0] for record in caplog.records] == [
-        "kept states: the room for 40 tokens (0.00 GB) is full"
-    ]
+    assert 0 < len(model.frozen.stored) < 20 and 0 <= model.frozen.room < ROOM
+    assert [record.message.partition(" with ")[0] for record in caplog.records] == ["frozen layers: the room is full"]
 
 
 def test_bfloat16_rounds_the_first_time_as_every_time(make_deep, batches) -> None:
@@ -175,10 +172,10 @@ def test_a_head_that_reads_every_token_may_keep_the_whole_backbone(make_model, m
     freeze_lower_layers(model.backbone, 2)
     batch = collate_forest([encoder.encode(row) for row in comparisons])
     expected = model(batch).scores
-    model.frozen = FrozenLayers(model.backbone, 2, FrozenStates(16, budget=MUCH))
+    model.frozen = FrozenLayers(model.backbone, 2, budget=MUCH)
     with calls_of(model, 0) as lower:
         for _ in range(2):
             scores = model(batch).scores
             torch.testing.assert_close(scores, expected, rtol=0, atol=rounding(expected))
     scores.sum().backward()
-    assert lower == [batch.tokens], "read once"
+    assert lower == [-(-batch.tokens // ROW_STEP) * ROW_STEP], "read once"

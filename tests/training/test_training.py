@@ -107,7 +107,7 @@ def test_frozen_layers_run_once_leave_what_they_leave_run_always(tmp_path: Path)
         *("loss=ranking", "direction=original", "model.layers=3", "model.freeze_layers=2"),
         *("schedule.max_steps=6", "schedule.epochs=2", "schedule.validate_every=2", "trainer.precision=32-true"),
     )
-    off, run = (train(tmp_path / kind, *settings, f"model.kept_states={kind}") for kind in ("off", "memory"))
+    off, run = (train(tmp_path / kind, *settings, f"model.kept_states={kind}") for kind in ("off", "float32"))
     assert run.validation_loss == pytest.approx(off.validation_loss, abs=rounding(off.validation_loss))
     assert_alike(run, off)
     files = [{path.name for path in at.checkpoint.parent.rglob("*")} for at in (off, run)]

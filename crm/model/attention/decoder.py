@@ -13,6 +13,7 @@ checkpointing leaves a pruned layer out: it keeps little more than its keys and 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -26,7 +27,8 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, rotate_half
 from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer, eager_attention_forward
 
-from crm.model.batching.forest import TreeMask, Varlen
+from crm.model.batching.batches import ROW_STEP
+from crm.model.batching.forest import Forest, TreeMask, Varlen, fill_up, full_mask, grow_forest
 
 log = logging.getLogger(__name__)
 PREFIX = "forest_or_"
@@ -40,6 +42,15 @@ def forest_inputs(input_ids: Tensor, position_ids: Tensor, tree_mask: TreeMask) 
     unused = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=position_ids.device)
     inputs: dict[str, Any] = {"input_ids": input_ids, "position_ids": position_ids, "attention_mask": unused}
     return inputs | {"tree_mask": tree_mask, "use_cache": False}
+
+
+def read_forest(backbone: Any, sequences: Sequence[tuple[int, ...]]) -> tuple[Forest, Tensor]:
+    """Sequences of token ids as a forest, and the states (N, H) that the backbone gives for its row."""
+    forest, device = grow_forest(sequences), backbone.device
+    fill_up(forest, ROW_STEP)
+    ids, positions = (torch.tensor([row], device=device) for row in (forest.ids, forest.positions))
+    output = backbone(**forest_inputs(ids, positions, full_mask(forest).to(device)))
+    return forest, output.last_hidden_state[0]
 
 
 def use_tree_attention(backbone: PreTrainedModel) -> None:
