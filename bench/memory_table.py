@@ -93,7 +93,7 @@ def meta_model(size: Size, rank: int, checkpointing: bool) -> RewardModel:
     config.use_cache = False
     with torch.device("meta"):
         backbone: Any = Qwen3Model(config)  # type: ignore[arg-type]
-        backbone = add_lora(backbone, rank, 2 * rank, 0.0) if rank else backbone
+        backbone = add_lora(backbone, rank, 2 * rank) if rank else backbone
         score = nn.Linear(size.hidden, 1, bias=False)
     if checkpointing:
         enable_checkpointing(without_lora_wrapper(backbone))

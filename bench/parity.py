@@ -110,7 +110,7 @@ def compare(
 def _check_adapters(device: str) -> Iterator[Compared]:
     """LoRA, and its exported folder in plain transformers, in float32."""
     model, rows = build_reward_model(SMALL, "scalar", 3, device=device, pad_id=FILLER_ID), cases("scalar")["everything"]
-    adapted = RewardModel(add_lora(model.backbone, 4, 8, 0.0), model.score, model.head)
+    adapted = RewardModel(add_lora(model.backbone, 4, 8), model.score, model.head)
     for name, weight in adapted.named_parameters():
         if "lora_B" in name:
             nn.init.normal_(weight, std=0.05)

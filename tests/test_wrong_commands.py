@@ -80,7 +80,7 @@ MISSING: list[tuple[str, str, Callable[[], Any]]] = [
     ("tensorboard", "tensorboard", lambda: check_tracker(["csv", "tensorboard"])),
     ("bm25s", "profiles", lambda: by_bm25("oak", ["Which oak?"])),
     ("sentence_transformers", "embeddings", lambda: embed(["oak"], model="x")),
-    ("peft", "lora", lambda: add_lora(Mock(), 2, 2, 0.0)),
+    ("peft", "lora", lambda: add_lora(Mock(), 2, 2)),
 ]
 
 

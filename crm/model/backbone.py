@@ -23,6 +23,7 @@ from transformers import (
 )
 from transformers.utils import logging as bars
 
+from crm.model.config import ModelConfig
 from crm.model.encoding import TURN_END, TURN_START
 from crm.model.folders import HINTS, fetch
 
@@ -104,6 +105,13 @@ def text_part(model: Any) -> PreTrainedModel:
     return decoder
 
 
+def prepare_layers(model: PreTrainedModel, settings: ModelConfig) -> Any:
+    """The backbone with the layers that are used, of them the lowest frozen, and LoRA adapters where there are any."""
+    keep_lowest_layers(model, settings.use_layers)
+    freeze_lower_layers(model, settings.freeze_layers)
+    return add_lora(model, settings.lora_rank, settings.lora_alpha, settings.freeze_layers)
+
+
 def keep_lowest_layers(model: PreTrainedModel, layers: int | None) -> None:
     """Drop all but the lowest ``layers`` transformer layers; the final norm stays. None keeps all.
 
@@ -121,11 +129,27 @@ def keep_lowest_layers(model: PreTrainedModel, layers: int | None) -> None:
         config.layer_types = config.layer_types[:layers]
 
 
-def add_lora(model: PreTrainedModel, rank: int, alpha: int, dropout: float, above: int = 0) -> Any:
-    """Wrap the linear layers of the backbone in LoRA adapters of ``rank`` (peft); only they are trained.
+def freeze_lower_layers(model: PreTrainedModel, layers: int) -> None:
+    """Stop training the embedding and the lowest ``layers`` transformer layers (0: none), of all of them the norm too.
+
+    Raises ``ValueError`` where there are fewer.
+    """
+    blocks = model.layers
+    assert isinstance(blocks, nn.ModuleList)
+    if layers > len(blocks):
+        raise ValueError(f"model.freeze_layers={layers}: the backbone has {len(blocks)} layers")
+    frozen = [model] if layers == len(blocks) else [model.get_input_embeddings(), *blocks[:layers]]
+    for module in frozen if layers else ():
+        module.requires_grad_(False)
+
+
+def add_lora(model: PreTrainedModel, rank: int, alpha: int, above: int = 0) -> Any:
+    """Wrap the linear layers of the backbone in LoRA adapters of ``rank`` (peft; 0: none); only they are trained.
 
     The lowest ``above`` transformer layers get none: an adapter there would train what is to be frozen.
     """
+    if not rank:
+        return model
     try:
         from peft import LoraConfig, get_peft_model
     except ImportError:
@@ -133,7 +157,7 @@ def add_lora(model: PreTrainedModel, rank: int, alpha: int, dropout: float, abov
     total = len(model.layers)  # type: ignore[arg-type]
     if above >= total:
         raise ValueError(f"model.freeze_layers={above} with model.lora_rank={rank}: no layer is left for adapters")
-    config = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=dropout, target_modules="all-linear")
+    config = LoraConfig(r=rank, lora_alpha=alpha, target_modules="all-linear")
     if above:
         config.layers_pattern, config.layers_to_transform = "layers", list(range(above, total))
     return get_peft_model(model, config)

@@ -69,7 +69,6 @@ class ModelConfig(Settings, group="model"):
     lora_rank: int = setting(0, at_least=0, zero="off")
     """0 trains all weights; above 0 trains LoRA adapters of this rank and the head."""
     lora_alpha: int = setting(16, at_least=1)
-    lora_dropout: float = setting(0.0, at_least=0, below=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()

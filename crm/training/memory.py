@@ -14,8 +14,8 @@ import torch
 from lightning.pytorch.utilities import rank_zero_only
 from torch import nn
 
-from crm.model.attention.frozen_layers import FrozenLayers, freeze_lower_layers
-from crm.model.backbone import add_lora, empty_backbone, keep_lowest_layers, without_lora_wrapper
+from crm.model.attention.frozen_layers import FrozenLayers
+from crm.model.backbone import empty_backbone, prepare_layers, without_lora_wrapper
 from crm.model.reward_model import RewardModel
 from crm.training.config import TrainConfig
 from crm.training.devices import training_device
@@ -146,14 +146,9 @@ def settle_memory(config: TrainConfig) -> None:
 
 def _shapes(config: TrainConfig) -> Any:
     """The backbone without weights, on the meta device, with what is frozen and adapted as configured."""
-    settings = config.model
-    backbone: Any = empty_backbone(str(settings.path), settings.revision)
-    keep_lowest_layers(backbone, settings.use_layers)
-    freeze_lower_layers(backbone, settings.freeze_layers)
-    if settings.lora_rank:
-        with torch.device("meta"):
-            add_lora(backbone, settings.lora_rank, settings.lora_alpha, settings.lora_dropout, settings.freeze_layers)
-    return backbone
+    backbone = empty_backbone(str(config.model.path), config.model.revision)
+    with torch.device("meta"):
+        return without_lora_wrapper(prepare_layers(backbone, config.model))
 
 
 def memory_of(device: torch.device) -> int:

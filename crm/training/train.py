@@ -25,13 +25,11 @@ from crm import __version__
 from crm.data.load import load_data, tokenizer_texts
 from crm.io.files import replace_file, shown_path, with_nulls
 from crm.io.installed import commit
-from crm.model.attention.frozen_layers import freeze_lower_layers
 from crm.model.backbone import (
-    add_lora,
     build_tiny_backbone,
-    keep_lowest_layers,
     load_backbone,
     merge_lora,
+    prepare_layers,
     show_loading,
     train_tokenizer,
     without_lora_wrapper,
@@ -173,14 +171,8 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
         # Sharding distributes the weights of the first process: the others need none.
         weights = config.trainer.strategy != "fsdp" or getattr(rank_zero_only, "rank", 0) == 0
         backbone, tokenizer = load_backbone(settings.path, settings.revision, settings.max_length, weights)
-    keep_lowest_layers(backbone, settings.use_layers)
-    freeze_lower_layers(backbone, settings.freeze_layers)
-    hidden_size = backbone.config.hidden_size
-    if settings.lora_rank:
-        backbone = add_lora(
-            backbone, settings.lora_rank, settings.lora_alpha, settings.lora_dropout, settings.freeze_layers
-        )
-    model = RewardModel(backbone, build_score(head, hidden_size, config.seed, score, **late), head)
+    score = build_score(head, backbone.config.hidden_size, config.seed, score, **late)
+    model = RewardModel(prepare_layers(backbone, settings), score, head)
     if not model.reads_forests and config.batching.name != "padded":
         raise ValueError(
             f"batching={config.batching.name}: layers of {type(backbone).__name__} are not known to pack (those of "

@@ -113,7 +113,7 @@ def test_lora_starts_as_identity_trains_little_and_merges_whole(
     batch = collate([make_encoder("pairwise_span").encode(row) for row in comparisons], pad_id=0)
     with torch.no_grad():
         before = plain(batch).preference_logit
-    adapted = RewardModel(add_lora(plain.backbone, rank=2, alpha=4, dropout=0.0), plain.score, plain.head).eval()
+    adapted = RewardModel(add_lora(plain.backbone, rank=2, alpha=4), plain.score, plain.head).eval()
     assert torch.equal(adapted(batch).preference_logit, before), "new adapters change nothing"
     trained = {name for name, weight in adapted.named_parameters() if weight.requires_grad}
     assert all("lora_" in name or name == "score.weight" for name in trained) and "score.weight" in trained

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import torch
 
-from crm.model.attention.frozen_layers import FrozenLayers, freeze_lower_layers
-from crm.model.backbone import add_lora, build_tiny_backbone, without_lora_wrapper
+from crm.model.attention.frozen_layers import FrozenLayers
+from crm.model.backbone import add_lora, build_tiny_backbone, freeze_lower_layers, without_lora_wrapper
 from crm.model.batching.batches import ROW_STEP, collate, collate_forest
 from crm.model.export import export_model, load_checkpoint
 from crm.model.reward_model import RewardModel, build_score
@@ -37,7 +37,7 @@ def make_deep(tokenizer) -> Callable[..., RewardModel]:
             layer.self_attn.attention_dropout = dropout
         freeze_lower_layers(backbone, LOWER)
         if rank:
-            backbone = add_lora(backbone, rank, 4, 0.0, above=LOWER)
+            backbone = add_lora(backbone, rank, 4, above=LOWER)
             for name, weight in backbone.named_parameters():
                 if "lora_B" in name:
                     torch.nn.init.normal_(weight, std=0.1)
@@ -134,7 +134,7 @@ def test_adapters_are_put_above_the_frozen_layers_only(make_deep, batches) -> No
     model, batch = keeping(plain), batches()[0]
     assert_same(outcome(model, batch), outcome(plain, batch))
     with pytest.raises(ValueError, match=r"model.freeze_layers=4 with model.lora_rank=2: no layer is left"):
-        add_lora(make_deep().backbone, 2, 4, 0.0, above=4)
+        add_lora(make_deep().backbone, 2, 4, above=4)
 
 
 @pytest.mark.usefixtures("in_float64")

@@ -69,7 +69,7 @@ def test_parameters_and_tied_embeddings(size: str, backbone: Any) -> None:
 def test_adapters_are_on_every_projection_and_nowhere_else(size: str, backbone: Any) -> None:
     pytest.importorskip("peft")
     with torch.device("meta"):
-        adapted = add_lora(backbone, 16, 16, 0.0)
+        adapted = add_lora(backbone, 16, 16)
     trained = {name: p.numel() for name, p in adapted.named_parameters() if p.requires_grad}
     layers = PUBLISHED[size][3]
     assert sum(trained.values()) == layers * sum(16 * (a + b) for a, b in shapes(size))

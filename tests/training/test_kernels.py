@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from crm.model.attention.frozen_layers import freeze_lower_layers
+from crm.model.backbone import freeze_lower_layers
 from crm.model.batching.plans import Layout, Packing, Padding
 from crm.training.devices import compile_layers, enable_checkpointing
 from tests.model.helpers import assert_same, outcome

@@ -11,8 +11,7 @@ import torch
 from transformers import Qwen3Model
 
 from crm.config import compose
-from crm.model.attention.frozen_layers import freeze_lower_layers
-from crm.model.backbone import add_lora
+from crm.model.backbone import add_lora, freeze_lower_layers
 from crm.training.config import TrainConfig
 from crm.training.memory import (
     GIB,
@@ -28,7 +27,7 @@ from tests.model.helpers import PUBLISHED, VOCABULARY, qwen3
 def kept_bytes(config: Any, tokens: int, mixed: bool, rank: int = 0) -> int:
     """Bytes that autograd keeps of a padded forward pass, the parameters left out; every storage once."""
     model: Any = Qwen3Model(config).train()
-    model = add_lora(model, rank, rank, 0.0).train() if rank else model
+    model = add_lora(model, rank, rank).train() if rank else model
     own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     kept: dict[int, torch.Tensor] = {}
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from crm.model.attention.decoder import read_forest
 from crm.model.batching.batches import Batch, ForestBatch
@@ -72,20 +71,6 @@ class FrozenLayers:
                     "frozen layers: the room is full with %d sequences; states of others are computed anew each time",
                     len(self.stored),
                 )
-
-
-def freeze_lower_layers(model: PreTrainedModel, layers: int) -> None:
-    """Stop training the embedding and the lowest ``layers`` transformer layers (0: none), of all of them the norm too.
-
-    Raises ``ValueError`` where there are fewer.
-    """
-    blocks = model.layers
-    assert isinstance(blocks, nn.ModuleList)
-    if layers > len(blocks):
-        raise ValueError(f"model.freeze_layers={layers}: the backbone has {len(blocks)} layers")
-    frozen = [model] if layers == len(blocks) else [model.get_input_embeddings(), *blocks[:layers]]
-    for module in frozen if layers else ():
-        module.requires_grad_(False)
 
 
 def split_at(backbone: Any, layers: int) -> tuple[Any, Any]:
