@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from crm.judges.judge import Asked, Reading
-from crm.model.batching.batches import Batch, collate
-from crm.model.batching.plans import Packing, fill
+from crm.model.batching.batches import Batch
+from crm.model.batching.plans import Layout, Packing, Padding
 from crm.model.encoding import EncodedComparison, Encoder
 from crm.model.export import load_checkpoint
 from crm.model.late_reading import LateReader
@@ -50,10 +50,11 @@ class CrmJudge:
     ) -> None:
         self.model, self._autocast = placed(model, precision)
         self.encoder = encoder
-        self.batch_size = batch_size
-        self.packing = packing if model.reads_forests else None
+        self.together = batch_size * WINDOW
+        """Comparisons of a portion: what is packed with what decides the order of sums."""
+        padding = Padding(batch_size, int(encoder.tokenizer.pad_token_id))
+        self.layout: Layout = packing if packing and model.reads_forests else padding
         self.model_digest = model_digest
-        self._pad_id = int(encoder.tokenizer.pad_token_id)
         self.precision = precision
 
     @property
@@ -66,39 +67,25 @@ class CrmJudge:
         """Of weights, template and precision: readings in bfloat16 never mix with readings in float32."""
         return f"{self.model_digest}-{self.encoder.digest}-{self.precision}"
 
-    @property
-    def together(self) -> int:
-        """A portion: what is packed with what decides the order of sums."""
-        return self.batch_size * WINDOW
-
     @cached_property
     def late_reader(self) -> LateReader | None:
         """Makes vectors of texts, for a late head whose architecture is known to pack."""
         if not (self.model.reads_forests and self.encoder.kind.apart):
             return None
-        tokens = {"tokens": self.packing.tokens} if self.packing else {}
+        tokens = {"tokens": self.layout.tokens} if isinstance(self.layout, Packing) else {}
         return LateReader(self.model, self.encoder, autocast=self._autocast, precision=self.precision, **tokens)
 
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
         """Readings in portions of a few batches; a comparison too long for the model gives none."""
         for start in range(0, len(comparisons), self.together):
-            batches = self._batches(comparisons[start : start + self.together])
+            encoded = [self.encoder.encode(*pair) for pair in comparisons[start : start + self.together]]
+            batches = self.layout.cut([row for row in encoded if row is not None])
             yield [reading for batch in batches for reading in self._read_batch(batch)]
-
-    def _batches(self, portion: Sequence[Asked]) -> list[list[EncodedComparison]]:
-        """The batches of a portion of at most `together` comparisons, without those that are too long."""
-        encoded = [self.encoder.encode(*pair) for pair in portion]
-        rows = [row for row in encoded if row is not None]
-        if self.packing:
-            return fill(rows, self.packing)
-        rows.sort(key=lambda row: (max(row.lengths), row.comparison.id))
-        return [rows[at : at + self.batch_size] for at in range(0, len(rows), self.batch_size)]
 
     @torch.inference_mode()
     def _read_batch(self, rows: list[EncodedComparison]) -> list[Reading]:
         """What the head says of the B ``rows``, about the records' responses A and B."""
-        batch: Batch = self.packing.collate(rows) if self.packing else collate(rows, self._pad_id)
-        batch = batch.to(self.model.device)
+        batch: Batch = self.layout.collate(rows).to(self.model.device)
         with self._autocast:
             output = self.model(batch)
         logits = (output.preference_logit * batch.sign).tolist()

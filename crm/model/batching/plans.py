@@ -36,7 +36,7 @@ class Padding:
         """One forward pass; ``weight`` is the factor of its mean loss."""
         return collate(rows, self.pad_id, weight)
 
-    def cut(self, rows: Sequence[EncodedComparison], rank: int, world_size: int) -> list[Rows]:
+    def cut(self, rows: Sequence[EncodedComparison], rank: int = 0, world_size: int = 1) -> list[Rows]:
         """Batches of ``rank`` to evaluate, near-equal lengths together."""
         own = sorted(rows, key=lambda row: max(row.lengths))[rank::world_size]
         return [own[at : at + self.rows] for at in range(0, len(own), self.rows)]
@@ -58,7 +58,7 @@ class Packing:
         """One forward pass; ``weight`` is the factor of its mean loss."""
         return collate_forest(rows, weight=weight, multiple=ROW_STEP)
 
-    def cut(self, rows: Sequence[EncodedComparison], rank: int, world_size: int) -> list[Rows]:
+    def cut(self, rows: Sequence[EncodedComparison], rank: int = 0, world_size: int = 1) -> list[Rows]:
         """Packs of ``rank`` to evaluate; neighbours, which may share beginnings, stay on one rank."""
         start, end = (len(rows) * index // world_size for index in (rank, rank + 1))
         return fill(rows[start:end], self)
