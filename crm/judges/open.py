@@ -36,17 +36,10 @@ class OpenedJudge:
 
 def foreign_folder(checkpoint: str | Path) -> Path | None:
     """The folder of a reward model that `train.py` did not write, fetched where it is a hub's; None for any other."""
-    from crm.model.folders import fetch, is_hub_id
-    from crm.model.manifest import MANIFEST
+    from crm.model.folders import located, model_in
 
-    folder = Path(checkpoint).expanduser()
-    if not folder.is_dir():
-        name, _, revision = str(checkpoint).removeprefix("hf://").partition("@")
-        if folder.exists() or not is_hub_id(name):
-            return None  # `checkpoint_folder` says what is wrong
-        folder = fetch(name, revision or None, "checkpoint")
-    ours = any((place / MANIFEST).is_file() for place in (folder, folder / "model"))
-    return folder if (folder / "config.json").is_file() and not ours else None
+    folder = located(checkpoint)
+    return folder if (folder / "config.json").is_file() and model_in(folder) is None else None
 
 
 def check_judge(config: AnyJudgeConfig) -> None:

@@ -79,22 +79,34 @@ def _is_complete(folder: Path) -> bool:
     return all((folder / name).is_file() for name in ("config.json", *weights))
 
 
-def checkpoint_folder(given: str | Path) -> Path:
-    """The model folder that ``checkpoint=`` names: itself, ``model`` in a run folder, or a hub's model, fetched.
+def located(given: str | Path) -> Path:
+    """A folder of this machine, or that of a hub's model, fetched.
 
     A hub's model is ``owner/name`` or ``owner/name@revision``, with or without ``hf://``. Raises ``ValueError``, within
-    seconds, for a folder without a model (naming what it holds and what to type), and where the hub cannot be reached
-    or has no such model.
+    seconds, where the hub cannot be reached or has no such model.
     """
     text = str(given)
     folder = Path(text).expanduser()
-    for model in (folder, folder / "model"):
-        if (model / MANIFEST).is_file():
-            return model
     name, _, revision = text.removeprefix("hf://").partition("@")
     if not text.startswith("hf://") and (folder.exists() or folder.parent.is_dir() or not is_hub_id(name)):
-        raise ValueError(f"checkpoint={text}: {_what_is_there(folder)}")
+        return folder
     return fetch(name, revision or None, "checkpoint")
+
+
+def model_in(folder: Path) -> Path | None:
+    """The folder itself or ``model`` in it, whichever holds a model of `train.py`."""
+    return next((place for place in (folder, folder / "model") if (place / MANIFEST).is_file()), None)
+
+
+def checkpoint_folder(given: str | Path) -> Path:
+    """The model folder that ``checkpoint=`` names: itself, ``model`` in a run folder, or a hub's model, fetched.
+
+    Raises ``ValueError`` as `located`, and for a folder without a model, naming what it holds and what to type.
+    """
+    folder = located(given)
+    if (model := model_in(folder)) is None:
+        raise ValueError(f"checkpoint={given}: {_what_is_there(folder)}")
+    return model
 
 
 def _what_is_there(folder: Path) -> str:
@@ -107,19 +119,4 @@ def _what_is_there(folder: Path) -> str:
             f"judge.path={folder}; to train from it: model.path={folder}"
         )
     found = "no model there" if folder.exists() else "no such folder"
-    if runs := _runs_near(folder if folder.is_dir() else folder.parent):
-        return f"{found}; trained models nearby, newest first: {', '.join(map(str, runs[:3]))}; give one of these"
     return f"{found}; give a run folder of train.py, the `model` folder in it, or owner/name of a hub"
-
-
-def _runs_near(folder: Path) -> list[Path]:
-    """Run folders with a model, newest first: in ``folder``, beside it, and where commands write."""
-    near = {place: 3 for place in (folder, folder.parent) if place != Path(place.anchor)}
-    usual = {Path(name): 6 for name in ("runs", "outputs", "multirun", "results", "models")}
-    found = {
-        path.parent.parent if path.parent.name == "model" else path.parent: path.stat().st_mtime
-        for place, depths in (near | usual).items()
-        for depth in range(depths)
-        for path in place.glob("*/" * depth + MANIFEST)
-    }
-    return sorted(found, key=lambda run: -found[run])
