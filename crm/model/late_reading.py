@@ -43,59 +43,50 @@ class LateReader:
 
     def responses(self, conversations: Sequence[Conversation]) -> Tensor:
         """(N, D) float32 on the CPU; NaN where a conversation is longer than the model reads."""
-        texts: list[Text | None] = []
-        for prompt, response in conversations:
-            query, answer = self.encoder.conversation_segments(prompt, response)
-            fits = len(query) + len(answer) <= self.encoder.max_length
-            texts.append((query + answer, len(query)) if fits else None)
-        return self._vectors(texts, self.head.response)
+        segments = (self.encoder.conversation_segments(*conversation) for conversation in conversations)
+        return self._vectors([(query + answer, len(query)) for query, answer in segments], self.head.response)
 
     def criterion_vectors(self, criteria: Sequence[str]) -> Tensor:
         """(N, D) float32 on the CPU: each criterion as a user of its own; NaN where one is longer than the model reads.
 
         Divided so that a product with a response's vector is a score.
         """
-        texts: list[Text | None] = []
-        for text in criteria:
-            ids = token_ids(self.encoder.criteria_segments((text,)))
-            texts.append((ids, self.encoder.instruction) if len(ids) <= self.encoder.max_length else None)
-        return self._vectors(texts, self.head.criterion) / math.sqrt(self.size)
+        turns = (token_ids(self.encoder.criteria_segments((text,))) for text in criteria)
+        vectors = self._vectors([(ids, self.encoder.instruction) for ids in turns], self.head.criterion)
+        return vectors / math.sqrt(self.size)
 
     @torch.inference_mode()
-    def _vectors(self, texts: Sequence[Text | None], pooling: TextPooling) -> Tensor:
+    def _vectors(self, texts: Sequence[Text], pooling: TextPooling) -> Tensor:
         vectors = torch.full((len(texts), self.size), float("nan"))
         for portion in self._portions(texts):
-            rows, states = self._states([text for place in portion if (text := texts[place])])
+            chosen = [texts[place] for place in portion]
+            with self._autocast:
+                forest, states = read_forest(self.model.backbone, [ids for ids, _ in chosen])
+            ends = zip(forest.leaf_of, chosen, strict=True)
+            rows = [forest.places(leaf, start, len(ids)) for leaf, (ids, start) in ends]
             number = by_length(rows)
             with torch.autocast(states.device.type, enabled=False):
                 groups = [group.to(states.device) for group in length_groups(number)]
-                vectors[portion] = pooling.of_groups(states, groups)[[number[row] for row in rows]].cpu()
+                vectors[portion] = pooling.of_groups(states.float(), groups)[[number[row] for row in rows]].cpu()
         return vectors
 
-    def _portions(self, texts: Sequence[Text | None]) -> Iterator[list[int]]:
-        """Places of the texts that are read, in portions of at most `tokens` tokens; a beginning that a text shares
-        with the one before it is counted once.
+    def _portions(self, texts: Sequence[Text]) -> Iterator[list[int]]:
+        """Places of the texts that are short enough, in portions of at most `tokens` tokens; what a text begins with
+        as the one before does is counted once.
         """
         portion: list[int] = []
         filled, before = 0, tuple[int, ...]()
-        for place, text in enumerate(texts):
-            if text is None:
+        for place, (ids, _) in enumerate(texts):
+            if len(ids) > self.encoder.max_length:
                 continue
-            more = len(text[0]) - common_prefix(before, text[0])
+            more = len(ids) - common_prefix(before, ids)
             if portion and filled + more > self.tokens:
                 yield portion
-                portion, filled, more = [], 0, len(text[0])
+                portion, filled, more = [], 0, len(ids)
             portion.append(place)
-            filled, before = filled + more, text[0]
+            filled, before = filled + more, ids
         if portion:
             yield portion
-
-    def _states(self, texts: Sequence[Text]) -> tuple[list[tuple[int, ...]], Tensor]:
-        """Where the pooled tokens of each text lie in the states (M, H) float32, and these."""
-        with self._autocast:
-            forest, states = read_forest(self.model.backbone, [ids for ids, _ in texts])
-        ends = zip(forest.leaf_of, texts, strict=True)
-        return [forest.places(leaf, start, len(own)) for leaf, (own, start) in ends], states.float()
 
 
 def added_up(vectors: Tensor, weights: Sequence[float] | None) -> Tensor:
