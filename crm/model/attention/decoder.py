@@ -145,9 +145,10 @@ def _attend_in_groups(
     device, dtype = query.device, value.dtype  # under autocast, rotation has made float32 of queries and keys
     used = torch.promote_types(dtype, torch.float32) if device.type == "cpu" else dtype
     rows = [part[0].transpose(0, 1).to(used) for part in (query, key, value)]
+    groups, back = tree_mask.calls
     answers = []
     with torch.autocast(device.type, enabled=False):
-        for group in tree_mask.calls.groups:
+        for group in groups:
             count = group.shape[0]
             own, keys, values = (
                 part.index_select(0, index.to(device)).view(count, -1, *part.shape[1:]).transpose(1, 2)
@@ -164,7 +165,7 @@ def _attend_in_groups(
                 enable_gqa=key.shape[1] != query.shape[1],
             )
             answers.append(answer.transpose(1, 2).flatten(0, 1))
-    return torch.cat(answers).index_select(0, tree_mask.calls.back.to(device)).to(dtype)[None]
+    return torch.cat(answers).index_select(0, back.to(device)).to(dtype)[None]
 
 
 def prune_last_layer(backbone: PreTrainedModel) -> bool:

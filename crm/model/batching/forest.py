@@ -178,15 +178,6 @@ class Varlen:
         return replace(self, **moved)
 
 
-@dataclass(frozen=True, slots=True)
-class Calls:
-    """Spans as groups."""
-
-    groups: tuple[Group, ...]
-    back: Tensor
-    """(queries,) int64: where in the groups' answers, laid end to end, each query's is"""
-
-
 @dataclass(frozen=True)
 class TreeMask:
     """All queries of a pass, in the order of the row."""
@@ -196,7 +187,7 @@ class TreeMask:
     """Where the row is on another device than the CPU"""
 
     @cached_property
-    def calls(self) -> Calls:
+    def calls(self) -> tuple[list[Group], Tensor]:
         """Made when they are first asked for: a GPU has no use for them."""
         return grouped(self.spans)
 
@@ -229,8 +220,8 @@ def _spans(forest: Forest, own: Sequence[Index]) -> tuple[QuerySpan, ...]:
     return tuple(found)
 
 
-def grouped(spans: Sequence[QuerySpan]) -> Calls:
-    """A call for every group of spans of similar size."""
+def grouped(spans: Sequence[QuerySpan]) -> tuple[list[Group], Tensor]:
+    """A call for every group of spans of similar size, and where in their answers, laid end to end, each query's is."""
     first = np.cumsum([0, *(len(span.seen) for span in spans)])
     back = np.empty(first[-1], dtype=np.int64)
     groups, laid = [], 0
@@ -241,7 +232,7 @@ def grouped(spans: Sequence[QuerySpan]) -> Calls:
             back[first[index] : first[index + 1]] = np.arange(start, start + len(spans[index].seen))
         laid += group.shape[0] * group.shape[1]
         groups.append(group)
-    return Calls(tuple(groups), torch.from_numpy(back))
+    return groups, torch.from_numpy(back)
 
 
 def _alike(spans: Sequence[QuerySpan]) -> list[list[int]]:
