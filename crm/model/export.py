@@ -83,8 +83,9 @@ def to_hugging_face(model: RewardModel) -> PreTrainedModel:
     with torch.device("meta"):
         exported = auto.from_config(config)
     exported.set_submodule(exported.base_model_prefix, model.backbone)
-    # Token classification has a bias; a zero one changes nothing.
-    exported.score = _linear(model.score.weight, bias=exported.score.bias is not None)
+    exported.score.weight = weight = model.score.weight
+    if exported.score.bias is not None:  # of token classification; a zero one changes nothing
+        exported.score.bias = nn.Parameter(weight.new_zeros(len(weight)))
     assert isinstance(exported, PreTrainedModel)
     exported.train(False)
     return exported
@@ -97,15 +98,6 @@ def _class_of(head: str) -> Any:
     return AutoModelForTokenClassification if head_named(head).spans else AutoModelForSequenceClassification
 
 
-def _linear(weight: torch.Tensor, *, bias: bool = False) -> nn.Linear:
-    """A layer with this weight, and a bias of zero where one is asked for."""
-    layer = nn.Linear(weight.shape[1], weight.shape[0], bias=bias, device=weight.device, dtype=weight.dtype)
-    layer.weight = weight
-    if bias:
-        nn.init.zeros_(layer.bias)
-    return layer
-
-
 def load_checkpoint(checkpoint: str | Path) -> tuple[RewardModel, Any, dict[str, Any]]:
     """Model (float32, eval mode), tokenizer and manifest; ``checkpoint`` is what `checkpoint_folder` takes.
 
@@ -116,8 +108,11 @@ def load_checkpoint(checkpoint: str | Path) -> tuple[RewardModel, Any, dict[str,
     head = str(manifest["head"])
     try:
         loaded, tokenizer = from_folder(_class_of(head), folder)
-        apart = head_named(head).apart
-        score = _read_late_head(folder, loaded.config.hidden_size) if apart else _linear(loaded.score.weight)
+        if head_named(head).apart:
+            score: nn.Module = _read_late_head(folder, loaded.config.hidden_size)
+        else:
+            score = loaded.score
+            score.register_parameter("bias", None)  # zero
     except (OSError, ValueError, SafetensorError) as error:
         raise ValueError(
             f"checkpoint={folder}: cannot be loaded ({error}); copy the folder again, or export the model anew"
