@@ -33,38 +33,33 @@ class TrainLoader:
         self._draw, self._encoder, self._layout = draw, encoder, layout
         self._step, self._seed, self.rank, self._world_size = step, seed, rank, world_size
         self._epoch = self._next_batch = 0
-        self._latest: tuple[int, Plan]
+        self._latest: tuple[int, Plan] | None = None
+        self._counts: dict[str, int] = {}
 
     def plan(self, epoch: int) -> Plan:
         """The plan of an epoch; only the latest is kept."""
-        size = self.size
-        if self._latest[0] != epoch:
-            self._latest = epoch, self._drawn(epoch, size if epoch else None)[0]
+        if self._latest is None or self._latest[0] != epoch:
+            sizes: dict[str, Any] = {"step": self._step, "world_size": self._world_size}
+            sizes["size"] = self.size if epoch else None
+            rows, counts = self._draw(epoch)
+            plan = plan_epoch(rows, self._encoder, self._layout, **sizes, seed=self._seed, epoch=epoch)
+            self._latest = epoch, plan
+            if not epoch:
+                most = max((self._layout.work(pack.rows) for packs in plan.passes for pack in packs), default=0)
+                more = {"overlong": plan.overlong, "largest_batch_tokens": most, "trained_on": plan.comparisons}
+                self._counts = counts | more
         return self._latest[1]
 
-    def _drawn(self, epoch: int, size: EpochSize | None) -> tuple[Plan, dict[str, int]]:
-        """The plan of an epoch, and what became of the votes."""
-        rows, counts = self._draw(epoch)
-        sizes: dict[str, Any] = {"step": self._step, "world_size": self._world_size, "size": size}
-        return plan_epoch(rows, self._encoder, self._layout, **sizes, seed=self._seed, epoch=epoch), counts
-
     @cached_property
-    def _first(self) -> tuple[EpochSize, dict[str, int]]:
-        """Size and counts of the first epoch, whose plan is let go of after it."""
-        plan, counts = self._drawn(0, None)
-        self._latest = 0, plan
-        most = max((self._layout.work(pack.rows) for packs in plan.passes for pack in packs), default=0)
-        counts |= {"overlong": plan.overlong, "largest_batch_tokens": most, "trained_on": plan.comparisons}
-        return plan.size, counts
-
-    @property
     def size(self) -> EpochSize:
         """Forward passes of an epoch and of an optimizer step."""
-        return self._first[0]
+        return self.plan(0).size
 
     def counts(self) -> dict[str, int]:
         """What became of the votes in the first epoch."""
-        return self._first[1]
+        if not self._counts:
+            self.plan(0)
+        return self._counts
 
     def __len__(self) -> int:
         """Forward passes of the first epoch, and at most of any other."""
