@@ -17,9 +17,10 @@ from crm.model.manifest import read_manifest
 
 def training_config(checkpoint: str | Path | None) -> dict[str, Any]:
     """The configuration that a model folder, run folder or hub's model was trained with; empty where there is none."""
-    folder = Path(checkpoint or "").expanduser()
-    is_hub = checkpoint and str(checkpoint).removeprefix("hf://").count("/") == 1 and not folder.parent.is_dir()
-    for place in (_fetched(str(checkpoint)),) if is_hub else (folder, folder / "model"):
+    if not checkpoint:
+        return {}
+    folder = _located(str(checkpoint))
+    for place in (folder, folder / "model"):
         try:
             return read_manifest(place).get("config") or {}
         except ValueError:  # whoever loads the model names what is wrong
@@ -28,12 +29,12 @@ def training_config(checkpoint: str | Path | None) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=4)
-def _fetched(checkpoint: str) -> Path:
-    """The folder of a hub's model; where it cannot be fetched a path that holds none."""
-    from crm.model.folders import checkpoint_folder  # and with it the client of the hub
+def _located(checkpoint: str) -> Path:
+    """Its folder; a hub that does not answer is asked once."""
+    from crm.model.folders import located  # and with it the client of the hub
 
     try:
-        return checkpoint_folder(checkpoint)
+        return located(checkpoint)
     except ValueError:
         return Path(checkpoint)
 
@@ -114,6 +115,4 @@ class BatchingConfig(Settings, group="batching"):
     """``padded``, or ``tree``: no padding, and common beginnings once."""
     tokens: int = setting(4096, at_least=1)
     """Most tokens of a forward pass on one device; an optimizer step takes as many passes as the first epoch needs, and
-    draws of later epochs may exceed it a little. Not of padded batches with a ``batch_size``."""
-    batch_size: int = setting(0, at_least=0, zero="as many as batching.tokens holds")
-    """Comparisons a device and padded forward pass, a divisor of the device's share of a step."""
+    draws of later epochs may exceed it a little."""

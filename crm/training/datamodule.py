@@ -28,17 +28,7 @@ VALIDATION_EPOCH = 0
 
 
 def padded_rows(config: TrainConfig, share: int) -> int:
-    """Comparisons of a padded forward pass: ``batching.batch_size``, or as many as ``batching.tokens`` holds.
-
-    A divisor of the ``share`` of a step that a device has. Raises ``ValueError`` where ``batch_size`` is none.
-    """
-    if rows := config.batching.batch_size:
-        if share % rows:
-            raise ValueError(
-                f"batching.batch_size={rows}: expected a divisor of {share}, the comparisons of a step on each device "
-                "(schedule.comparisons_per_step / devices)"
-            )
-        return rows
+    """Comparisons of a padded forward pass: as many as ``batching.tokens`` holds, a divisor of a device's share."""
     sequences = 1 if head_named(config.head.name).joint else 2
     most = max(1, config.batching.tokens // (config.model.max_length * sequences))
     return max(rows for rows in range(1, min(most, share) + 1) if share % rows == 0)
