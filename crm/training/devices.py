@@ -140,7 +140,7 @@ def load_whole(module: nn.Module, state: Mapping[str, Tensor]) -> None:
 
 
 def gather(model: RewardModel, skeleton: RewardModel) -> RewardModel:
-    """The whole model in plain CPU tensors on the first process; an empty one on the others.
+    """The whole model in plain CPU tensors on the first process, but for buffers that are not saved; on others empty.
 
     All processes must call it together. ``skeleton`` is what `shard` returned and is left as it was.
     """
@@ -149,7 +149,4 @@ def gather(model: RewardModel, skeleton: RewardModel) -> RewardModel:
     whole = copy.deepcopy(skeleton)
     if dist.get_rank() == 0:
         whole.load_state_dict(state, assign=True)
-        for name, buffer in model.named_buffers():  # those that are not in the state dict too
-            owner, _, own_name = name.rpartition(".")
-            whole.get_submodule(owner)._buffers[own_name] = buffer.cpu()
     return whole

@@ -11,7 +11,7 @@ import torch
 from lightning.pytorch.utilities.types import OptimizerLRSchedulerConfig
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
-from torch.nn.utils import clip_grad_norm_, get_total_norm
+from torch.nn.utils import clip_grad_norm_
 from torch.optim import AdamW, Muon, Optimizer
 
 from crm.model.batching.batches import Batch, PaddingBatch
@@ -136,23 +136,15 @@ class LitRewardModel(L.LightningModule):
         self.log("train/lr", self.lr_schedulers().get_last_lr()[0])  # type: ignore[union-attr]
 
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
-        """Raise `NonFiniteError` for gradients that are not finite, before any weight is touched."""
-        norm = total_norm([weight.grad for weight in self.parameters() if weight.grad is not None])
+        """Clip gradients; raise `NonFiniteError` where they are not finite, before any weight is touched.
+
+        Lightning refuses to clip for a fused AdamW, which could unscale gradients itself; bfloat16 does not scale them.
+        """
+        clipped = clip_grad_norm_(self.parameters(), self.optimizer_config.clip or math.inf)
+        norm = float(clipped.full_tensor() if isinstance(clipped, DTensor) else clipped)
         if not math.isfinite(norm):
             raise NonFiniteError(f"the gradient norm is {norm} at optimizer step {self.global_step}: {WAY_OUT}")
         self.log("train/gradient_norm", norm)  # before clipping
-
-    def configure_gradient_clipping(
-        self, optimizer: Optimizer, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None
-    ) -> None:
-        """Clip the norm, also for a fused AdamW.
-
-        Lightning refuses to, because that could unscale gradients itself; bfloat16 does not scale them.
-        """
-        if gradient_clip_val:
-            clip_grad_norm_(
-                [weight for group in optimizer.param_groups for weight in group["params"]], gradient_clip_val
-            )
 
     def validation_step(self, batch: Batch | PaddingBatch, batch_idx: int) -> None:
         """Accumulate what is measured at the end, over rows and on all ranks."""
@@ -201,13 +193,6 @@ def _means(loss: Tensor, output: HeadOutput) -> Tensor:
     """
     scores = [] if output.scores is None else [output.scores.mean(), output.scores.square().mean()]
     return torch.stack([loss, output.preference_logit.abs().mean(), *scores]).detach()
-
-
-@torch.no_grad()
-def total_norm(tensors: Sequence[Tensor]) -> float:
-    """The Euclidean norm of all tensors together: finite only where all of them are; of shards, over all processes."""
-    norm = get_total_norm(tensors)
-    return float(norm.full_tensor() if isinstance(norm, DTensor) else norm)
 
 
 def lr_factor(step: int, warmup_steps: int, total_steps: int) -> float:

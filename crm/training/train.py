@@ -147,23 +147,15 @@ def optimizer_steps(config: TrainConfig, data: PreferenceDataModule) -> int:
 def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
     """Backbone and head as configured, and the tokenizer; everything random is drawn from ``config.seed``.
 
-    ``model.path`` may be a checkpoint of an earlier run: training goes on from its backbone and its
-    head.
+    ``model.path`` may be a checkpoint of an earlier run: training goes on from its backbone and its head.
     """
     settings, head, score = config.model, config.head.name, None
     late = {name: value for name, value in asdict(config.head).items() if name != "name"}
     if settings.path is None:
         assert settings.vocab_size and settings.hidden_size and settings.layers and settings.heads
+        sizes = (settings.hidden_size, settings.layers, settings.heads, settings.max_length)
         tokenizer = train_tokenizer(tokenizer_texts(config.data.seed), settings.vocab_size)
-        backbone: Any = build_tiny_backbone(
-            len(tokenizer),
-            settings.hidden_size,
-            settings.layers,
-            settings.heads,
-            settings.max_length,
-            tokenizer.pad_token_id,
-            config.seed,
-        )
+        backbone: Any = build_tiny_backbone(len(tokenizer), *sizes, tokenizer.pad_token_id, config.seed)
     elif (Path(settings.path) / MANIFEST).is_file():
         start, tokenizer, _ = load_checkpoint(Path(settings.path))
         backbone, score = start.backbone, start.score
@@ -208,7 +200,6 @@ def build_trainer(config: TrainConfig, loggers: list[Any], callbacks: Sequence[C
         max_epochs=schedule.epochs,
         max_steps=schedule.max_steps or -1,
         accumulate_grad_batches=passes,
-        gradient_clip_val=config.optimizer.clip or None,
         val_check_interval=every or None,
         check_val_every_n_epoch=None if every else 1,
         num_sanity_val_steps=0,
