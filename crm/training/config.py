@@ -118,12 +118,8 @@ class LoggerConfig(Settings, group="logger"):
     """Of the run; null is made of model, head, data, what was overridden, and the seed."""
     group: str | None = None
     """Of runs that are shown together, those of a sweep over seeds for one; null is model, head and loss."""
-    mode: str | None = None
-    """``online``, ``offline`` or ``disabled``; null is ``WANDB_MODE``, else online where somebody is logged in."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.require(self.mode in (None, "online", "offline", "disabled"), "mode", "online, offline or disabled")
+    mode: str | None = setting(None, one_of=("online", "offline", "disabled"))
+    """null is ``WANDB_MODE``, else online where somebody is logged in, else offline."""
 
 
 @dataclass
@@ -154,40 +150,19 @@ class TrainConfig(Settings):
         super().__post_init__()
         self.head.name = self.loss.head(self.head.name)
         head, own = head_named(self.head.name), self.criteria == "own"
-        for fine, name, allowed in (
-            (
-                own or self.direction.kind != "reverse",
-                "direction.kind",
-                "original with criteria=none: without criteria there is nothing to reverse",
-            ),
-            (
-                own or self.noise.kind == "none",
-                "noise.kind",
-                "none with criteria=none: the one generic criterion is never perturbed",
-            ),
-            (
-                not self.loss.off_criteria_penalty or head.apart,
-                "loss.off_criteria_penalty",
-                "0, but with head=late, which scores responses by every criterion of a batch",
-            ),
-            (
-                not self.loss.centre_scores or head.has_scores,
-                "loss.centre_scores",
-                f"0 with head={self.head.name}, which has no scores; use head=scalar or head=pairwise_span",
-            ),
-        ):
-            self.require(fine, name, allowed)
+        blind = "with criteria=none: the one generic criterion is neither reversed nor perturbed"
+        self.require(own or self.direction.kind != "reverse", "direction.kind", f"original {blind}")
+        self.require(own or self.noise.kind == "none", "noise.kind", f"none {blind}")
+        apart = "0, but with head=late, which scores responses by every criterion of a batch"
+        scored = f"0 with head={self.head.name}, which has no scores; use head=scalar or head=pairwise_span"
+        self.require(head.apart or not self.loss.off_criteria_penalty, "loss.off_criteria_penalty", apart)
+        self.require(head.has_scores or not self.loss.centre_scores, "loss.centre_scores", scored)
         self.check_sharded()
         counts = (self.trainer.devices, self.trainer.nodes)
         self.schedule.share(math.prod(count for count in counts if count != "auto"))
 
     def check_sharded(self) -> None:
         """Raise ``ValueError`` for what cannot be combined with ``trainer.strategy=fsdp``."""
-        if self.trainer.strategy != "fsdp":
-            return
-        kept = self.model.freeze_layers and self.model.kept_states != "off"
-        for fine, name, allowed, why in (
-            (not kept, "model.kept_states", "off", "shards cannot run the frozen layers alone"),
-            (self.optimizer.name != "muon", "optimizer.name", "adamw", "Muon works on whole matrices; optimizer=paper"),
-        ):
-            self.require(fine, name, f"{allowed} with trainer.strategy=fsdp ({why}), or trainer=ddp")
+        whole = self.trainer.strategy == "fsdp" and self.optimizer.name == "muon"
+        allowed = "adamw with trainer.strategy=fsdp (Muon works on whole matrices; optimizer=paper), or trainer=ddp"
+        self.require(not whole, "optimizer.name", allowed)

@@ -166,7 +166,7 @@ def keep_frozen_states(config: TrainConfig, model: RewardModel, tokens: int) -> 
     settings, backbone = config.model, without_lora_wrapper(model.backbone)
     # Only a head that reads every token, and so prunes no last layer, can do without a layer of its own.
     layers = min(settings.freeze_layers, len(backbone.layers) - int(model.prunes))
-    if settings.kept_states == "off" or layers < 1:
+    if settings.kept_states == "off" or layers < 1 or config.trainer.strategy == "fsdp":  # a shard has no whole layer
         return
     if not model.reads_forests:
         rank_zero_only(log.info)("frozen layers: run at every pass, %s is not known to split", type(backbone).__name__)

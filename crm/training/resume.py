@@ -13,7 +13,7 @@ from crm.training.config import TrainConfig
 BEST, LAST, SUMMARY = Path("checkpoints/best.ckpt"), Path("checkpoints/last.ckpt"), "summary.json"
 IGNORED_ON_RESUME = {
     *("run_dir", "resume", "overwrite", "logger", "data.root", "schedule.name", "schedule.save_every"),
-    *("model.gradient_checkpointing", "model.kept_states", "batching.tokens"),
+    *("model.gradient_checkpointing", "batching.tokens"),
     *(f"trainer.{name}" for name in ("name", "accelerator", "devices", "nodes", "strategy")),
     *(f"trainer.{name}" for name in ("threads", "compile", "progress")),
 }
