@@ -35,6 +35,7 @@ _WEAK = re.compile(
     re.IGNORECASE,
 )
 _HARD = re.compile(r"(?<=[.!?;])\s+|\n+|\s*[;|]\s*|\s+[–—-]\s+", re.IGNORECASE)
+_NO = re.compile(r"(?:no|not|without|never)\b", re.IGNORECASE)
 _SOFT = re.compile(
     r"\s*,\s*(?:(?:and|but|with|yet|plus|though)\s+)?|\s+(?:and|but|with|yet|plus|though)\s+", re.IGNORECASE
 )
@@ -127,11 +128,16 @@ class SentenceReader:
         spans = [(a, b) for a in range(len(edges) - 1) for b in range(a + 1, len(edges))]
         texts = [part[edges[a][1] : edges[b][0]].strip() for a, b in spans]
         alone = {a: text for (a, b), text in zip(spans, texts, strict=True) if b == a + 1}
-        texts = [
-            _with_noun(text, alone.get(a + 1, "")) if b == a + 1 else text
-            for (a, b), text in zip(spans, texts, strict=True)
-        ]
         read = dict(zip(spans, map(self._clause, texts, self._probabilities(texts)), strict=True))
+        shared = {span: _with_noun(text, alone.get(span[0] + 1, "")) for span, text in zip(spans, texts, strict=True)}
+        longer = {span: text for span, text in shared.items() if span[1] == span[0] + 1 and text != read[span].text}
+        if longer:  # one that is not understood borrowed a noun that is not its own: "short but with examples"
+            borrowed = map(self._clause, longer.values(), self._probabilities(list(longer.values())))
+            read |= {span: one for span, one in zip(longer, borrowed, strict=True) if one.criterion}
+        refusals = {place for place, text in alone.items() if _NO.match(text)}
+        for start, end in spans:  # "no code, no tables" asks for two things, whether or not both are understood
+            if refusals.intersection(range(start + 1, end)):
+                read[start, end] = replace(read[start, end], criterion=None)
         return _best_split(read, len(edges) - 1)
 
     def _probabilities(self, texts: Sequence[str]) -> Floats:

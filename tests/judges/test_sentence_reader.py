@@ -58,6 +58,8 @@ def test_two_things_in_a_line_are_two_clauses() -> None:
     assert asked("Prefers concise answers with bullet points") == [("Length", -1), ("Lists", 1)]
     assert asked("Short, simple sentences") == [("Sentence length", -1)]
     assert asked("plain, simple words") == [("Vocabulary", -1)]
+    assert asked("short but with examples, and cite your sources") == [("Length", -1), ("Examples", 1), ("Sources", 1)]
+    assert asked("no code, no tables, plain paragraphs") == [("Code", -1), (None, -1), ("Lists", -1)]
     assert asked("No emoji. Cite your sources.") == [("Liveliness", -1), ("Sources", 1)]
 
 
