@@ -32,7 +32,7 @@ train model=gpt2                                    | a model of a hub or a fold
 train runs/mine                                     | runs/mine: a path needs the name of a setting; write resume=
 train votes/pairs.jsonl                             | write data=votes/pairs.jsonl
 evaluate conf                                       | write checkpoint=conf
-train --nope                                        | --nope: no such option; settings are written name=value
+train --nope                                        | --nope: no such option; settings are written nope=value
 train -m hydra/launcher=slurm seed=1,2              | hydra/launcher=slurm: no srun here
 train -m hydra/launcher=joblb seed=1,2              | its plugin is missing: pip install 'crm-leaderboard[sweeps]'
 train -m optimizer.lr=interval(0,1)                 | interval(...): searching is Optuna's, hydra/sweeper=optuna
@@ -48,7 +48,10 @@ train model.path=/nonexistent data=simulation       | model.path=/nonexistent: n
 train resume=maybe                                  | resume=maybe: no such folder; give the folder of a training run
 evaluate                                            | checkpoint: not given; add checkpoint=<run folder
 evaluate judge=llm                                  | judge.base_url=None: expected a value
-evaluate judge=length suite=standrd                 | suite='standrd': expected standard, noised, all, names in
+evaluate judge=length suite=standrd                 | suite=standrd: no such suite; did you mean standard?
+evaluate judge=length suite=rewardbench              | suite=rewardbench: no such suite; did you mean reward_bench
+evaluate judge=length suite=D                        | D+ and D- name the two sides of suite D
+evaluate judge=length limit=3                        | limit=3: expected a benchmark beside it: suite=rm_bench
 train data=trl data.path=pairs.jsonl                | a file or folder is data=<path>, and its columns tell the format
 prepare annotator=openai                            | annotator: has settings of its own; write annotator.<setting>=
 leaderboard judge=length "criteria=[it's]"          | quote texts inside and the whole

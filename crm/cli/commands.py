@@ -29,7 +29,7 @@ from omegaconf import DictConfig, OmegaConf
 from crm import __version__
 from crm import config as settings
 from crm.cli.aliases import MULTIRUN, SCORED
-from crm.cli.mistakes import MISTAKES, check_options, explain, option_names, taken_groups
+from crm.cli.mistakes import MISTAKES, check_options, explain, option_names, taken_groups, undashed
 from crm.cli.words import FinishedError, rewrite_all, rewrite_launched, rewrite_resume
 from crm.config import compose, config_dir, schemas, setting_names
 from crm.training.resume import AnotherRunError, check_unfinished
@@ -168,6 +168,7 @@ def _text_for(name: str) -> str:
     if ASKED & set(words):
         return help_text(name, words)
     words = [f"{word[2:].replace('-', '_')}=true" if (name, word) in FLAGS else word for word in words]
+    words = [undashed(word) for word in words]
     check_options(words, name)
     words = rewrite_all(words, name, script(name))
     try:

@@ -32,11 +32,17 @@ OPTIONS = re.compile(
 NAMED = re.compile(r"([~+]{0,2}[\w./@-]+)=(.*)", re.DOTALL)
 
 
+def undashed(word: str) -> str:
+    """``name=value`` of ``--name=value``, as users of Hugging Face's scripts type it."""
+    return word[2:] if word.startswith("--") and "=" in word and not OPTIONS.fullmatch(word) else word
+
+
 def check_options(words: Sequence[str], command: str) -> None:
     """Raise ``ValueError`` for an option that no command has, for a value without a name, and for a path alone."""
     for before, word in zip(["", *words], words, strict=False):
         if word.startswith("-") and not OPTIONS.fullmatch(word):
-            raise ValueError(f"{word}: no such option; settings are written name=value, --help lists them")
+            name = word.lstrip("-") if word.startswith("--") else "name"
+            raise ValueError(f"{word}: no such option; settings are written {name}=value, --help lists them")
         if word.startswith("="):
             raise ValueError(unread(word))
         alone = not before.startswith("-") or before in ("-m", "--multirun")

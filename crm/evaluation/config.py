@@ -36,3 +36,5 @@ class EvaluateConfig(AnyJudgeConfig):
         named = isinstance(self.suite, list) and all(SUITE.fullmatch(str(name)) for name in self.suite)
         allowed = f"{', '.join(SUITES)}, names in a list ([D+,D-_add]), or benchmarks (docs/evaluation.md)"
         self.require(named or self.suite in list(SUITES), "suite", allowed)
+        for name, unset in (("against", None), ("limit", 0)):
+            self.require(self.benchmarks or getattr(self, name) == unset, name, "a benchmark beside it: suite=rm_bench")
