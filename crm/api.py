@@ -21,6 +21,7 @@ from typing import Any
 import pandas as pd
 from scipy.special import expit
 
+from crm.cli.mistakes import MISTAKES, explain
 from crm.cli.words import rewrite_all
 from crm.config import compose, hydra_value
 from crm.data.public.banks import FOLDERS
@@ -78,13 +79,17 @@ def train(*words: str, folder: str | Path | None = None, **settings: Any) -> Run
     """Train a model on one device: ``train(data="pairs.jsonl", model="tiny", schedule={"max_steps": 100})``.
 
     ``words`` are settings as on the command line of ``train.py`` (``"schedule.max_steps=100"``); ``settings`` are the
-    same by name, those of a group as a mapping. ``folder`` defaults to ``outputs/train/<date>/<time>``.
+    same by name, those of a group as a mapping. ``folder`` defaults to ``outputs/train/<date>/<time>``; one with a
+    finished run is refused without ``overwrite=True``.
     """
+    from crm.training.resume import check_unfinished
     from crm.training.train import run_training
 
     place = Path(folder or f"outputs/train/{datetime.now():%Y-%m-%d/%H-%M-%S-%f}")
     given = ["trainer.devices=1", "trainer.progress=false", *words, *_words(settings)]
-    outcome = run_training(_composed("train", given, place))
+    config = _composed("train", given, place)
+    check_unfinished(config)
+    outcome = run_training(config)
     return Run(place, outcome.validation_accuracy, outcome.validation_loss)
 
 
@@ -169,7 +174,10 @@ class Judge:
         bank = bank if isinstance(bank, Bank) else load_bank(bank)
         judge = self._opened.judge
         if isinstance(judge, TraitsJudge):
-            board = Leaderboard(OwnWords(judge.reader, open_matrix(bank, folder)).outcomes(wanted, weights))
+            words = OwnWords(judge.reader, open_matrix(bank, folder))
+            for lost in (each for each in words.understood(wanted, weights) if each.why):
+                warnings.warn(str(lost), stacklevel=2)
+            board = Leaderboard(words.outcomes(wanted, weights))
         else:
             board = rank_bank(self._opened, bank, wanted or (GENERIC_CRITERION,), weights, progress=False)
         return board.frame()[["model", "win_rate", "low", "high", "rank"]]
@@ -219,6 +227,8 @@ class Judge:
 
 def _group(prompt: Text, responses: Sequence[Text] | str, criteria: Criteria) -> Group:
     """Checked texts. Raises ``ValueError`` naming what is blank or no text."""
+    if isinstance(criteria, Mapping):
+        raise ValueError("criteria: weights count in judge.rank alone; give a text or a list of texts")
     given = [responses] if isinstance(responses, str) else list(responses)
     if not given:
         raise ValueError("responses: expected one or more texts, got none")
@@ -227,12 +237,15 @@ def _group(prompt: Text, responses: Sequence[Text] | str, criteria: Criteria) ->
 
 
 def _criteria(given: Criteria | Mapping[str, float]) -> tuple[str, ...]:
-    return criteria_texts([given] if isinstance(given, str) else list(given), "criteria")
+    return criteria_texts([given] if isinstance(given, str) else list(given or ()), "criteria")
 
 
 def _composed(command: str, words: Sequence[str], run_dir: Path) -> Any:
     """The checked configuration of a command, its words read as on the command line."""
-    return compose(command, rewrite_all(words, command, f"crm.{command}"), run_dir)
+    try:
+        return compose(command, rewrite_all(words, command, f"crm.{command}"), run_dir)
+    except MISTAKES as error:
+        raise ValueError(explain(error, command)) from None
 
 
 def _words(settings: Mapping[str, Any], prefix: str = "") -> list[str]:

@@ -114,9 +114,18 @@ def test_a_mistake_names_its_argument(judges: dict[str, Judge]) -> None:
     for prompt, responses, criteria, message in (
         (ASK, [], TASTE, "responses: expected one or more"),
         (7, [SHORT], TASTE, "prompt"),
+        (ASK, [SHORT], {TASTE: -1}, "criteria: weights count in judge.rank alone"),
     ):
         with pytest.raises(ValueError, match=message):
             judges["scalar"].score(prompt, responses, criteria)
+    assert judges["scalar"].score(ASK, [SHORT], None) == judges["scalar"].score(ASK, [SHORT])
+    with pytest.raises(ValueError, match="learning_rte: no such setting"):
+        train(data="simulation", learning_rte=1)
+
+
+def test_a_line_that_is_not_understood_is_warned_of() -> None:
+    with pytest.warns(UserWarning, match="“flibber glorp wazzle”: not understood"):
+        load_judge("traits").rank(load_bank("simulated", queries=20), criteria=["short answers", "flibber glorp wazzle"])
 
 
 @pytest.mark.parametrize("head", ["pairwise", "late"])
@@ -201,6 +210,8 @@ def test_train_evaluate_and_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert run.folder == Path("runs/mine") and 0 <= run.accuracy <= 1 and run.loss > 0
     assert len(run.metrics) and {"step", "train/loss"} <= set(run.metrics)
     assert run.judge.head == "scalar" and run.judge.folder == Path("runs/mine/model")
+    with pytest.raises(ValueError, match="a finished run is there; name another folder, or overwrite=true"):
+        train(data="it's pairs.jsonl", criteria="none", folder="runs/mine")
     table = run.judge.evaluate()
     assert table["suite"].tolist() == ["D+"] and 0 < table["n"][0] < 12
     row = table.iloc[0]
