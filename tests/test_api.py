@@ -125,7 +125,9 @@ def test_a_mistake_names_its_argument(judges: dict[str, Judge]) -> None:
 
 def test_a_line_that_is_not_understood_is_warned_of() -> None:
     with pytest.warns(UserWarning, match="“flibber glorp wazzle”: not understood"):
-        load_judge("traits").rank(load_bank("simulated", queries=20), criteria=["short answers", "flibber glorp wazzle"])
+        load_judge("traits").rank(
+            load_bank("simulated", queries=20), criteria=["short answers", "flibber glorp wazzle"]
+        )
 
 
 @pytest.mark.parametrize("head", ["pairwise", "late"])
