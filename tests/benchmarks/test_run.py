@@ -135,7 +135,7 @@ def test_the_spread_of_rewards_within_a_prompt_is_shown(command, root, export, m
     [
         ("rm_bench", "suite=rm_bench: data.path=hf://THU-KEG/RM-Bench"),
         ("hhh", "its owners publish it at https://github.com/prometheus-eval"),
-        ("rm_bensh", "suite='rm_bensh': expected standard"),
+        ("rm_bensh", "suite=rm_bensh: no such suite; did you mean rm_bench"),
     ],
 )
 def test_a_benchmark_that_is_not_there_says_where_it_is(suite, why, command, root, export):
