@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Collection, Iterable, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from crm.config import config_dir, hydra_text
+from crm.config import config_dir, hydra_text, nearest
 from crm.data.comparisons import SUITE, SUITES
 
 MULTIRUN = {"-m", "--multirun"}
@@ -73,8 +72,9 @@ def _expanded(word: str, words: Sequence[str]) -> list[str]:
     if name == "suite" and all(map(SUITE.fullmatch, listed)):
         return [f"suite=[{','.join(listed)}]"]
     if name == "suite" and not set(listed) <= set(SUITES):
-        near = get_close_matches(value.replace("-", "_"), [*BENCHMARKS, "public", *SUITES], n=1)
-        raise ValueError(f"suite={value}: no such suite; {_asked(near)}, and D+ and D- name the two sides of suite D")
+        there = [*SUITES, "public", *BENCHMARKS]
+        hint = nearest(value.replace("-", "_"), there) or f"; there are {', '.join(there)}"
+        raise ValueError(f"suite={value}: no such suite{hint} (D+ and D- name the two sides of suite D)")
     if name == "logger" and len(listed) > 1 and (value[0] == "[" or not MULTIRUN & set(words)):
         return [f"logger={listed[0]}", f"logger.kinds=[{','.join(listed)}]"]
     path = value.strip("'\"")
@@ -84,10 +84,6 @@ def _expanded(word: str, words: Sequence[str]) -> list[str]:
     if name == "model.path" and path != "null" and not chosen:
         return ["model=pretrained", word]
     return [word]
-
-
-def _asked(near: Sequence[str]) -> str:
-    return f"did you mean {near[0]}?" if near else f"there are {', '.join([*SUITES, 'public', *BENCHMARKS])}"
 
 
 def _is_backbone(path: str) -> bool:
