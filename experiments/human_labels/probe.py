@@ -159,7 +159,8 @@ def main(words: Sequence[str] | None = None) -> int:
     torch.set_num_threads(1)
     folder = given.out / "mixture"
     write_mixture(folder, {name: splits(name, given.root, most) for name, most in MIXED.items()})
-    mixed = load_data(compose("train", ("model=smollm2_135m", "data=dataset", f"data.path={folder}"), given.out).data)
+    prepared = ("model=smollm2_135m", "data=file", "data.name=dataset", f"data.path={folder}")
+    mixed = load_data(compose("train", prepared, given.out).data)
     drawn: dict[str, Any] = {"direction": "both", "noise": "none", "pool": None, "seed": 0, "epoch": 0}
     rows, _ = make_comparisons(mixed.train, **drawn)
     suites = {name: part for source in given.asked for name, part in suites_of(source, given.root, 0).items() if part}
