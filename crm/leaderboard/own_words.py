@@ -30,6 +30,9 @@ NOT_IN_ANSWERS = {
     ),
 }
 """What buyers of a model ask for, in small letters, by where it is."""
+LOST = "not understood"
+LIKELY = 0.05
+"""Probability from which on a meaning is proposed; of lines in other languages and of no sense, none has it."""
 AT_ODDS = "ask for a thing and its opposite in equal parts"
 
 
@@ -53,10 +56,9 @@ class Understood:
     scored_by: str = ""
 
     def __str__(self) -> str:
-        if self.why and (self.criterion or not self.nearest):
-            return f"“{self.clause}”: {self.why}"
         if self.why:
-            return f"“{self.clause}”: {self.why}; did you mean {' or '.join(self.nearest[:3])}?"
+            near = f"did you mean {' or '.join(self.nearest[:3])}?" if self.nearest else "say in English how to answer"
+            return f"“{self.clause}”: {self.why}" + (f"; {near}" if self.why == LOST else "")
         weight = "" if self.weight == 1 else f", counts {self.weight:g} times"
         return f"“{self.clause}” is read as {self.meaning} ({self.confidence:.2f}{weight}), by {self.scored_by}"
 
@@ -99,11 +101,12 @@ class CriteriaReader:
     def _meaning(self, line: str, clause: Clause, by: float) -> Understood:
         elsewhere = "" if plain(clause.text) in self._own else _not_in_answers(clause)
         name, sign = None if elsewhere else clause.criterion, clause.side if by >= 0 else -clause.side
-        nearest = () if elsewhere else tuple(self.side(each, side) for each, side, _ in clause.nearest)
+        likely = [each for each in clause.nearest if name or each[2] >= LIKELY]
+        nearest = () if elsewhere else tuple(self.side(each, side) for each, side, _ in likely)
         scored_by = self._scorer(name) if name else ""
         why = ""
         if name is None:
-            why = elsewhere or "not understood"
+            why = elsewhere or LOST
         elif not scored_by:
             why = f"nobody has scored “{self.side(name, 1)}” on this bank"
         meaning, side = self.side(name, sign) if name else "", "more" if sign > 0 else "less"

@@ -161,8 +161,7 @@ def _advice(read: Sequence[Understood], examples: Sequence[str]) -> str:
     lost = [each for each in read if each.why]
     if not lost:
         return f"Say what you care about in an answer, such as “{examples[0]}”."
-    near = " or ".join(f"“{meaning}”" for meaning in lost[0].nearest[:3])
-    return f"{short(lost[0].clause)}: {lost[0].why}." + (f" Did you mean {near}?" if near else "")
+    return str(lost[0])
 
 
 def duels(ranking: Ranking, model: str) -> list[dict[str, Any]]:

@@ -134,9 +134,9 @@ def test_a_checkpoint_scores_only_words_that_are_understood(indexed: Ranker) -> 
     for line in ("candle", "asdf qwer", "purple monkey dishwasher"):
         found = indexed.rank(Profile(criteria=(line,)))
         assert found.board is None and found.rows() == [] and found.not_understood == (line,)
-        assert "not understood. Did you mean “" in why_invalid(found), line
+        assert why_invalid(found) == f"“{line}”: not understood; say in English how to answer"
     turkish = indexed.rank(Profile(criteria=("speaks Turkish",)))
-    assert turkish.board is None and why_invalid(turkish).startswith("'speaks Turkish': not measured here")
+    assert turkish.board is None and why_invalid(turkish).startswith("“speaks Turkish”: not measured here")
     both = indexed.rank(Profile(criteria=("short answers", "candle"), dislikes=("asdf qwer",), weights=(2.0, 3.0, 4.0)))
     alone = board_of(indexed, Profile(criteria=("short answers",), weights=(2.0,)))
     assert both.board is not None and both.board.win_rates() == alone.win_rates() and why_invalid(both) == ""
