@@ -23,6 +23,7 @@ from tests.conftest import Command
 
 WRONG = r"""
 train modle=tiny                                    | modle: no such setting; did you mean model?
+train learningrate=1                                | learningrate: no such setting; did you mean learning_rate?
 train data.pth=votes.jsonl                          | data.pth: no such setting; did you mean data.path?
 train ++nothing=1                                   | nothing: no such setting
 train data                                          | data: cannot be read as a setting; write name=value
@@ -54,6 +55,7 @@ evaluate judge=length suite=D                        | D+ and D- name the two si
 evaluate judge=length limit=3                        | limit=3: expected a benchmark beside it: suite=rm_bench
 train data=trl data.path=pairs.jsonl                | a file or folder is data=<path>, and its columns tell the format
 prepare annotator=openai                            | annotator: has settings of its own; write annotator.<setting>=
+leaderboard judge=length criteria=short,funny       | 'criteria=[short,funny]' is a list, 'criteria="short,funny"' a
 leaderboard judge=length "criteria=[it's]"          | quote texts inside and the whole
 leaderboard judge=length criteria=[a] weights=[1,2] | weights=[1.0, 2.0]: expected as many numbers as criteria
 leaderboard judge=length bank.baseline=gpt-5        | bank.baseline='gpt-5'

@@ -18,7 +18,7 @@ from omegaconf.errors import (
     OmegaConfBaseException,
 )
 
-from crm.cli.aliases import SCORED
+from crm.cli.aliases import SAME, SCORED
 from crm.config import config_dir, hydra_text, nearest, schemas, setting_names
 from crm.io.rows import is_data_file
 
@@ -92,7 +92,8 @@ def explain(error: BaseException, command: str) -> str:
     if not sentence and isinstance(error, OSError) and error.strerror:
         sentence = f"{error.filename}: {error.strerror}; name another place" if error.filename else error.strerror
     if not sentence and isinstance(error, OmegaConfBaseException):
-        sentence = _unfit_value(error, [*setting_names(schemas()[command]), *groups], command)
+        known = [*setting_names(schemas()[command]), *groups]
+        sentence = _unfit_value(error, [*known, *(name for name in SAME if SAME[name] in known)], command)
     setting, *rest = " ".join((sentence or str(error) or type(error).__name__).split()).split("=", 1)
     return "=".join([_typed(setting, command), *rest])
 
@@ -105,8 +106,8 @@ def _explain_hydra(error: HydraException, groups: Sequence[str]) -> str:
     if isinstance(error, OverrideParseException):
         return unread(error.override)
     if found := re.search(r"Ambiguous value for argument '(.*)'", message):
-        several = "a comma makes several values: -m tries each, [a,b] is a list, a text is quoted"
-        return f"{found[1]}: {several}: {quoted(found[1])}"
+        listed = shlex.quote("{}=[{}]".format(*found[1].split("=", 1)))
+        return f"{found[1]}: a comma makes several values: -m tries each, {listed} is a list, {quoted(found[1])} a text"
     if found := re.search(r"Could not override '([^@]+?)(@.*)?'\.\s+(No match|Did you mean)", message):
         known = f"there are {', '.join(groups)}{nearest(found[1], groups)}"
         return f"{found[1]}: no such group of this command, {known}"
