@@ -12,7 +12,8 @@ from crm.schema import RecordError, messages
 
 PROMPTS = ("prompt", "question", "query", "instruction", "input")
 RESPONSES = ("response", "answer", "output", "completion")
-PAIRS = (("chosen", "rejected"), ("response_a", "response_b"), ("response_1", "response_2"))
+SIDES = (("_a", "_b"), ("_1", "_2"), ("1", "2"))
+PAIRS = (("chosen", "rejected"), *((name + a, name + b) for name in RESPONSES for a, b in SIDES))
 
 
 @dataclass(frozen=True)

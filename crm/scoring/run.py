@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -177,6 +178,9 @@ def _check_rows(source: str, config: ScoreConfig) -> tuple[int, Asked]:
             asked = _read(row, config.criteria)
             first = asked if isinstance(asked, Asked) else None
             why = why or f"{place}: {asked}"
+            if first is not None and "criteria" not in row:
+                for name in get_close_matches("criteria", map(str, row), cutoff=0.8):
+                    log.warning("in=%s: its column %s is not read; did you mean criteria?", config.input, name)
     if first is None:
         raise ValueError(f"in={config.input}: " + (f"no row can be scored; {why}" if total else "holds no rows"))
     return total, first

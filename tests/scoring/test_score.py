@@ -245,13 +245,18 @@ def test_mistakes_are_one_sentence(words, why, command, folder, tmp_path):
     assert (code, why in errors, "Traceback" in errors) == (2, True, False)
 
 
+def test_a_column_that_is_nearly_criteria_is_named(folder, tmp_path, caplog):
+    score(folder, [{"prompt": "x", "response": "y", "critera": "short"}], tmp_path)
+    assert "its column critera is not read; did you mean criteria?" in caplog.text
+
+
 def test_a_head_that_compares_says_so(command, make_model, tokenizer, tmp_path):
     path = tmp_path / "pairwise"
     export_model(make_model("pairwise"), tokenizer, path, {"seed": 1, "max_length": 128})
     write(tmp_path / "rows.jsonl", ROWS[:1])
     code, _, errors = command("score", f"model={path}", "in=rows.jsonl", "out=x.jsonl")
     assert code == 2 and "compares responses and gives a single one no score" in errors
-    rows = [{"prompt": "x", "chosen": "a", "rejected": "b b"}, {"prompt": "x", "response": "a"}]
+    rows = [{"prompt": "x", "answer_1": "a", "answer_2": "b b"}, {"prompt": "x", "response": "a"}]
     pair, single = score(path, rows, tmp_path)
     assert pair["scores"][0] == -pair["scores"][1] and 0 < pair["p_first"] < 1
     assert single["score"] is None and single["reason"].startswith("single response")
