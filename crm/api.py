@@ -70,7 +70,7 @@ def load_bank(name: str | Path = "simulated", *, queries: int = 0, root: str | P
     the environment's ``CRM_DATA_ROOT``, else ``data``.
     """
     place = str(root or os.environ.get("CRM_DATA_ROOT", "data"))
-    if str(name) in ("simulated", *FOLDERS):
+    if str(name) in ("simulated", *FOLDERS) or not ("/" in str(name) or Path(name).expanduser().is_dir()):
         return open_bank(BankConfig(str(name), root=place, queries=queries))
     return open_bank(BankConfig("folder", path=str(Path(name).expanduser()), root=place, queries=queries))
 
@@ -196,12 +196,12 @@ class Judge:
         rows = [(row.suite, row.value, row.low, row.high, row.n) for row in results if row.metric == "accuracy"]
         return pd.DataFrame(rows, columns=["suite", "accuracy", "low", "high", "n"])
 
-    def as_reward(self, column: str = "criteria", **settings: Any) -> Any:
+    def as_reward(self, **settings: Any) -> Any:
         """A reward function for TRL: ``GRPOTrainer(reward_funcs=judge.as_reward(), ...)``.
 
-        ``column`` of the data set holds each row's criteria; ``settings`` are those of `crm.rewards.rl.grpo_reward`.
+        ``settings`` are those of `crm.rewards.rl.grpo_reward`: ``criteria="likes"`` names another column of the data.
         """
-        return grpo_reward(self._opened.judge, criteria=column, **settings)
+        return grpo_reward(self._opened.judge, **settings)
 
     def push_to_hub(self, repo: str, *, private: bool = False) -> str:
         """Upload the model as ``owner/name`` and return its address; log in before with ``hf auth login``."""

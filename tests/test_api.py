@@ -158,13 +158,13 @@ def test_a_bank_is_named_or_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("CRM_DATA_ROOT", str(tmp_path / "nowhere"))
     with pytest.raises(ValueError, match="nowhere"):
         load_bank("alpacaeval")
-    with pytest.raises(ValueError, match=r"alpaca/bank\.json: no such file"):
+    with pytest.raises(ValueError, match="bank.name='alpaca': expected one of simulated"):
         load_bank("alpaca")
 
 
 def test_a_reward_for_trl(judges: dict[str, Judge]) -> None:
     judge = judges["scalar"]
-    reward = judge.as_reward(column="likes")
+    reward = judge.as_reward(criteria="likes")
     assert reward([ASK] * 2, [SHORT, LONG], likes=[TASTE] * 2) == pytest.approx(judge.score(ASK, [SHORT, LONG], TASTE))
 
 

@@ -82,8 +82,8 @@ def _column(columns: Mapping[str, Any], option: str, name: str) -> Sequence[Any]
         return list(columns[name])
     there = ", ".join(sorted(set(columns) - TRL_OWN)) or "none beside the prompt"
     raise ValueError(
-        f'{option}="{name}": the data set has no such column (it has {there}); add it, or name another: '
-        f'grpo_reward(..., {option}="...")'
+        f'{option}="{name}": the data set has no such column (it has {there}); add it, or name another where you make '
+        f'the reward: {option}="..."'
     )
 
 
