@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,9 +15,10 @@ from crm.io import rows as formats
 from crm.io.rows import printable
 from crm.schema import RecordError
 
+log = logging.getLogger(__name__)
 R = TypeVar("R")
-MAX_SHOWN = 1_000
-"""Rejections kept to be shown; all are counted."""
+MAX_SHOWN, MAX_LOGGED = 1_000, 5
+"""Rejections that are listed, and logged; all are counted."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,8 @@ class Intake:
                 if self.strict:
                     raise ValueError(str(rejection)) from None
                 self.rejected += 1
+                if self.rejected <= MAX_LOGGED:
+                    log.warning("left out: %s", rejection)
                 if len(self.rejections) < MAX_SHOWN:
                     self.rejections.append(rejection)
             else:

@@ -167,8 +167,8 @@ def _header(path: Path, cells: list[str]) -> list[str]:
     if cells and all(cell.strip() and _is_utf8(cell) for cell in cells) and len(set(cells)) == len(cells):
         return cells
     raise ValueError(
-        f"{path}:1: row: expected a header in UTF-8 that names every column once (pandas: save with index=False), got "
-        f"{printable(str(cells))}"
+        f"{path}:1: row: expected a header in UTF-8 that names every column once (pandas: index=False; Excel: CSV "
+        f"UTF-8), got {printable(str(cells))}"
     )
 
 

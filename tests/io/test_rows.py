@@ -102,7 +102,7 @@ def test_parquet_has_null_for_nan(tmp_path: Path) -> None:
         ("x.json", b'{\n"a": 1\n}', "x.json:1: .*write objects as one array, or one a line"),
         ("x.jsonl.gz", gzip.compress(b"{}\n" * 9_000, mtime=0)[:-20], "x.jsonl.gz: cannot be read .*, or fetch the"),
         ("x.csv", b"", "x.csv:1: row: expected a header in UTF-8 that names every column once .*, got \\[\\]"),
-        ("x.csv", b",a\n0,x\n", r"once \(pandas: save with index=False\), got \['', 'a'\]"),
+        ("x.csv", b",a\n0,x\n", r"once \(pandas: index=False; Excel: CSV UTF-8\), got \['', 'a'\]"),
         ("x.csv", b"a,a\nx,y\n", r"once .*, got \['a', 'a'\]"),
         ("x.csv", "a;b".encode("utf-16"), "expected a header in UTF-8 "),
         ("x.csv", b'a,b\n1,2\n1,"cut off\n1,2\n', "x.csv:3: row: unexpected end of data; a quote in a cell"),
