@@ -158,7 +158,7 @@ def test_a_bank_is_named_or_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("CRM_DATA_ROOT", str(tmp_path / "nowhere"))
     with pytest.raises(ValueError, match="nowhere"):
         load_bank("alpacaeval")
-    with pytest.raises(ValueError, match="bank.name='alpaca': expected one of simulated"):
+    with pytest.raises(ValueError, match=r"bank\.name='alpaca': expected one of simulated"):
         load_bank("alpaca")
 
 
