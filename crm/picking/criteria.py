@@ -54,13 +54,8 @@ class Contrasts:
     values: Floats
     units: Floats
 
-    def difference(self, query: int, left: int, right: int) -> Floats:
-        """(K,): what the left response has over the right one."""
-        return np.asarray(self.values[query, left] - self.values[query, right])
-
-    def gaps(self, pairs: Indices) -> Floats:
-        """(C, K): the `difference` of each of ``pairs`` (C, 3)."""
-        query, left, right = pairs.T
+    def difference(self, query: int | Indices, left: int | Indices, right: int | Indices) -> Floats:
+        """(K,), or (C, K) for places (C,) each: what the left response has over the right one."""
         return np.asarray(self.values[query, left] - self.values[query, right])
 
     def pairs(self, count: int, rng: np.random.Generator) -> Indices:
@@ -68,7 +63,7 @@ class Contrasts:
         queries, models, _ = self.values.shape
         query, left = rng.integers(queries, size=count), rng.integers(models, size=count)
         drawn = np.stack((query, left, (left + rng.integers(1, models, size=count)) % models), axis=1)
-        gaps = self.gaps(drawn)
+        gaps = self.difference(*drawn.T)
         return np.asarray(drawn[np.isfinite(gaps).all(axis=1) & (gaps != 0).any(axis=1)])
 
 

@@ -143,7 +143,7 @@ class Session:
         at_random = not self.adaptive or bool(rng.random() < RANDOM_SHARE)
         place = 0
         if not at_random:
-            gaps, weights = self.contrasts.gaps(pairs), self.posterior.draw_far(DRAWS, rng)
+            gaps, weights = self.contrasts.difference(*pairs.T), self.posterior.draw_far(DRAWS, rng)
             expected = expected_information(gaps, weights)
             if self.reasons_offered:
                 expected = expected + information_of_reasons(gaps, weights, offered(gaps, self.posterior))
