@@ -22,15 +22,6 @@ if TYPE_CHECKING:  # torch takes seconds to import, and counting does without it
     from crm.leaderboard.own_words import CriteriaReader, OwnWords, Understood
     from crm.model.late_reading import Conversation
 
-TAUGHT = (
-    "Prefers concise answers",
-    "Wants concrete examples",
-    "Prefers bulleted lists",
-    "Prefers flowing prose",
-    "Prefers evidence and data",
-)
-"""Sentences of the simulation, which its judges were taught."""
-
 
 class WordsScorer:
     """What is read in somebody's own words, on the columns of the bank's criteria matrix."""
@@ -98,7 +89,13 @@ class IndexScorer:
     win_rate = (
         "the checkpoint’s mean chance that you prefer the model’s answer, which nobody has measured on your own votes"
     )
-    examples = TAUGHT
+    examples = (  # sentences of the simulation, which its judges were taught
+        "Prefers concise answers",
+        "Wants concrete examples",
+        "Prefers bulleted lists",
+        "Prefers flowing prose",
+        "Prefers evidence and data",
+    )
 
     def __init__(self, indexed: IndexedBank, reading: CriteriaReader) -> None:
         self.indexed, self.bank, self.reading = indexed, indexed.bank, reading
