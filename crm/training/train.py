@@ -99,7 +99,9 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     counts = data.counts()
     check_counts(config, counts)
     speed_up(config, model, counts["largest_batch_tokens"])
-    lit = LitRewardModel(model, config.optimizer, config.loss, optimizer_steps(config, data))
+    steps = config.schedule.epochs * math.ceil(len(data.loader) / data.passes)
+    steps = min(steps, config.schedule.max_steps or steps)
+    lit = LitRewardModel(model, config.optimizer, config.loss, steps)
     rank_zero_only(show_counts)(splits.counts, counts)
     rank_zero_only(show_run)(config, model, counts["trained_on"], lit.total_steps)
 
@@ -136,12 +138,6 @@ def speed_up(config: TrainConfig, model: RewardModel, tokens: int) -> None:
     keep_frozen_states(config, model, tokens)
     if config.trainer.compile:
         compile_layers(backbone, device)
-
-
-def optimizer_steps(config: TrainConfig, data: PreferenceDataModule) -> int:
-    """Of the whole run."""
-    steps = config.schedule.epochs * math.ceil(len(data.loader) / data.passes)
-    return min(steps, config.schedule.max_steps or steps)
 
 
 def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
