@@ -114,7 +114,10 @@ def settle_memory(config: TrainConfig) -> None:
         settings.strategy = "ddp" if settings.strategy == "auto" and ranks > 1 else settings.strategy
         config.model.gradient_checkpointing = config.model.gradient_checkpointing is True
         return
-    backbone, device, tokens = _shapes(config), training_device(settings.accelerator), config.batching.tokens
+    backbone: Any = empty_backbone(str(config.model.path), config.model.revision)
+    with torch.device("meta"):  # shapes without weights, with what is frozen and adapted as configured
+        backbone = without_lora_wrapper(prepare_layers(backbone, config.model))
+    device, tokens = training_device(settings.accelerator), config.batching.tokens
     at_hand, mixed = memory_of(device), settings.precision == "bf16-mixed"
 
     def need_of(strategy: str, checkpointing: bool) -> MemoryNeed:
@@ -142,13 +145,6 @@ def settle_memory(config: TrainConfig) -> None:
             f"optimizer {need.state / GIB:.1f}), and {device.type} has {at_hand / GIB:.1f}; "
             f"use {shards}, {adapters}or a smaller model"
         )
-
-
-def _shapes(config: TrainConfig) -> Any:
-    """The backbone without weights, on the meta device, with what is frozen and adapted as configured."""
-    backbone = empty_backbone(str(config.model.path), config.model.revision)
-    with torch.device("meta"):
-        return without_lora_wrapper(prepare_layers(backbone, config.model))
 
 
 def memory_of(device: torch.device) -> int:
