@@ -88,16 +88,13 @@ def compile_layers(backbone: Any, device: torch.device, backend: Any = "inductor
     Raises ``ValueError`` at once where this machine cannot compile for ``device``, as without a compiler.
     """
     try:
-        torch.compile(_probe, backend=backend, dynamic=True)(torch.ones(4, device=device))
+        probe = torch.compile(lambda values: (values.sin() + 1).sum(), backend=backend, dynamic=True)
+        probe(torch.ones(4, device=device))
     except Exception as error:  # which one depends on the backend and on what is missing
         reason = str(error).strip().partition("\n")[0]
         raise ValueError(f"trainer.compile=true: cannot compile for {device} ({reason}); use false") from None
     for layer in backbone.layers:
         layer.compile(backend=backend, dynamic=True)
-
-
-def _probe(values: torch.Tensor) -> torch.Tensor:
-    return (values.sin() + 1).sum()
 
 
 def shard(model: RewardModel, mesh: DeviceMesh, device: torch.device, compute_dtype: torch.dtype) -> RewardModel:
