@@ -134,11 +134,6 @@ class Posterior:
     mean: Floats
     covariance: Floats
 
-    @property
-    def deviation(self) -> Floats:
-        """(K,) standard deviations."""
-        return np.asarray(np.sqrt(np.diag(self.covariance)))
-
     def draw(self, count: int, rng: np.random.Generator) -> Floats:
         """(count, K) weights."""
         return np.asarray(rng.multivariate_normal(self.mean, self.covariance, size=count, method="cholesky"))
@@ -230,8 +225,8 @@ class WeightedCriterion:
 
 def weighted_criteria(posterior: Posterior, entries: Sequence[PoolEntry]) -> list[WeightedCriterion]:
     """Those of K ``entries`` that matter, by weight; of an entry with a weight below 0 it is the opposite."""
-    found = []
-    for entry, mean, deviation in zip(entries, posterior.mean.tolist(), posterior.deviation.tolist(), strict=True):
+    found, deviations = [], np.sqrt(np.diag(posterior.covariance)).tolist()
+    for entry, mean, deviation in zip(entries, posterior.mean.tolist(), deviations, strict=True):
         sure, size = float(special.ndtr(abs(mean) / deviation)), abs(mean)
         if sure >= SURE and size >= LEAST:
             text, half = entry.like if mean > 0 else entry.opposite, float(special.ndtri(0.975)) * deviation
