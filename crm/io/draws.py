@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Callable, Iterable, Sequence
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import TypeVar
 
 from crm.schema import Message, Preference
@@ -43,13 +43,9 @@ def wordings(bank: Sequence[str], seed: int, *names: object) -> tuple[str, ...]:
 
 def hold_out(keys: Iterable[str], shares: Sequence[float], seed: int) -> list[set[str]]:
     """Disjoint sets of keys with the given shares (each in [0, 1], sum at most 1); what is left trains."""
-    order = shuffled(set(keys), seed, "hold out")
-    parts, start = [], 0
-    for share in shares:
-        end = start + round(share * len(order))
-        parts.append(set(order[start:end]))
-        start = end
-    return parts
+    distinct = set(keys)
+    order = iter(shuffled(distinct, seed, "hold out"))
+    return [set(islice(order, round(share * len(distinct)))) for share in shares]
 
 
 def in_turns(
