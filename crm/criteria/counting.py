@@ -97,11 +97,6 @@ def rate(count: Callable[[Text], int]) -> Formula:
     return lambda text: 100 * count(text) / max(100, len(text.words))
 
 
-def _length(text: Text) -> float:
-    """Log of the number of words, 10 added."""
-    return math.log(10 + count_words(text.raw))
-
-
 def _mean_length(parts: list[str], least: int) -> float:
     """Log of the mean number of words of parts that have some; with fewer than ``least`` words in all NaN."""
     lengths = [len(found) for part in parts if (found := words(part))]
@@ -143,7 +138,7 @@ _irregular = phrases(
 )
 
 FORMULAS: dict[str, Formula] = {
-    "Length": _length,
+    "Length": lambda text: math.log(10 + count_words(text.raw)),
     "Lists": number(lambda text: len(_ITEM.findall(text.without_code))),
     "Code": number(lambda text: len(CODE.findall(text.raw)) if "```" in text.raw else 0),
     "Sentence length": lambda text: _mean_length(_SENTENCE.split(_NO_SENTENCE.sub("", text.without_code)), 10),

@@ -14,7 +14,6 @@ from crm.criteria.pool import Criterion
 from crm.criteria.prompts import PROMPTS, as_json
 from crm.schema import Message
 
-LOWEST, HIGHEST = 1, 10
 _WRITTEN = re.compile(r"(\d{1,2})(?:\.0+)?(?: ?/ ?10)?")
 _TASK = PROMPTS["grading"]
 
@@ -67,7 +66,7 @@ def _read(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
         return math.nan
 
 
-Grade = Annotated[Annotated[int, Field(ge=LOWEST, le=HIGHEST)] | None, WrapValidator(_read)]
+Grade = Annotated[Annotated[int, Field(ge=1, le=10)] | None, WrapValidator(_read)]
 
 
 def grades_model(criteria: Sequence[Criterion]) -> type[Grades]:
