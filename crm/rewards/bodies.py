@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from crm.io.rows import check_text
 from crm.model.heads import POINTWISE_INSTRUCTION
-from crm.rewards.scoring import Group, Pair, conversation, criteria_texts
+from crm.rewards.scoring import Group, conversation, criteria_texts
 from crm.schema import RecordError, Texts, Turns
 from crm.web import Body
 
@@ -56,10 +56,6 @@ class PairBody(Asked):
     """The text of the assistant's turn, or all turns of the response."""
     second: Response
     """The response that it is compared with."""
-
-    def pair(self) -> Pair:
-        """The record that is read."""
-        return Pair(Group(self.criteria, self.messages, (self.first, self.second)), 0, 1)
 
 
 class Request(Body):

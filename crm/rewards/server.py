@@ -196,7 +196,8 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, key: str | None = 
     async def compare(body: CompareRequest) -> dict[str, Any]:
         """The log-odds that the user prefers the first response of each pair."""
         check_model(body.model)
-        found = await queue.submit([pair.pair() for pair in body.pairs])
+        asked = [Group(pair.criteria, pair.messages, (pair.first, pair.second)) for pair in body.pairs]
+        found = await queue.submit([Pair(group, 0, 1) for group in asked])
         pairs = []
         for (ab, ba), reasons in found:
             logit, reason = None if ab is None or ba is None else (ab + ba) / 2, next(filter(None, reasons), None)
