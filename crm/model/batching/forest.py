@@ -73,10 +73,30 @@ def grow_forest(sequences: Sequence[tuple[int, ...]]) -> Forest:
     tokens, at the positions 0 1 2 3 3 4.
     """
     ordered = sorted(set(sequences))
+    # What each has in common with the one before it; in a sorted run the least of these is what all have in common.
     near = [0, *(common_prefix(*pair) for pair in pairwise(ordered))]
     forest = Forest([], [], [], [])
     leaf: dict[tuple[int, ...], int] = {}
-    _grow(forest, ordered, near, leaf, 0, len(ordered), ())
+
+    def grow(low: int, high: int, path: tuple[int, ...]) -> None:
+        """Add what ``ordered[low:high]``, alike as far as ``path`` reaches, have below it."""
+        depth = forest.nodes[path[-1]].depth + forest.nodes[path[-1]].length if path else 0
+        if path and len(ordered[low]) == depth:  # the shortest sorts first: it ends with the parent
+            leaf[ordered[low]] = path[-1]
+            low += 1
+        while low < high:
+            end = low + 1
+            while end < high and near[end] >= depth + MIN_SHARED:
+                end += 1
+            reach = min([len(ordered[low]), *near[low + 1 : end]])
+            index = len(forest.nodes)
+            forest.nodes.append(Node(len(forest.ids), reach - depth, depth, (*path, index)))
+            forest.ids.extend(ordered[low][depth:reach])
+            forest.positions.extend(range(depth, reach))
+            grow(low, end, (*path, index))
+            low = end
+
+    grow(0, len(ordered), ())
     forest.leaf_of.extend(leaf[sequence] for sequence in sequences)
     return forest
 
@@ -89,37 +109,6 @@ def fill_up(forest: Forest, multiple: int) -> None:
         forest.nodes.append(Node(start, missing, 0, (len(forest.nodes),)))
         forest.ids.extend([0] * missing)
         forest.positions.extend(range(missing))
-
-
-def _grow(
-    forest: Forest,
-    ordered: list[tuple[int, ...]],
-    near: list[int],
-    leaf: dict[tuple[int, ...], int],
-    low: int,
-    high: int,
-    path: tuple[int, ...],
-) -> None:
-    """Add what ``ordered[low:high]``, sorted and alike as far as ``path`` reaches, have below it.
-
-    ``near[i]`` is what sequence i has in common with the one before it, so that in a sorted run the least of them is
-    what all have in common.
-    """
-    depth = forest.nodes[path[-1]].depth + forest.nodes[path[-1]].length if path else 0
-    if path and len(ordered[low]) == depth:  # the shortest sorts first: it ends with the parent
-        leaf[ordered[low]] = path[-1]
-        low += 1
-    while low < high:
-        end = low + 1
-        while end < high and near[end] >= depth + MIN_SHARED:
-            end += 1
-        reach = min([len(ordered[low]), *near[low + 1 : end]])
-        index = len(forest.nodes)
-        forest.nodes.append(Node(len(forest.ids), reach - depth, depth, (*path, index)))
-        forest.ids.extend(ordered[low][depth:reach])
-        forest.positions.extend(range(depth, reach))
-        _grow(forest, ordered, near, leaf, low, end, (*path, index))
-        low = end
 
 
 Index = NDArray[np.int64]
