@@ -195,26 +195,20 @@ def _forward(
         return type(layer).forward(layer, states, **others)
     rows = torch.arange(len(states), device=states.device)[:, None]
     residual, normed = states[rows, read_positions], layer.input_layernorm(states)
-    readers, rotations = normed[rows, read_positions], others["position_embeddings"]
-    attended = _attend(layer.self_attn, normed, readers, read_positions, rotations, read_mask)
+    attended = _attend(layer.self_attn, normed, read_positions, others["position_embeddings"], read_mask)
     residual = residual + layer.self_attn.o_proj(attended)
     return residual + layer.mlp(layer.post_attention_layernorm(residual))
 
 
 def _attend(
-    attention: Any,
-    states: Tensor,
-    readers: Tensor,
-    positions: Tensor,
-    rotations: tuple[Tensor, Tensor],
-    tree_mask: TreeMask | None,
+    attention: Any, states: Tensor, positions: Tensor, rotations: tuple[Tensor, Tensor], tree_mask: TreeMask | None
 ) -> Tensor:
-    """(S, R, heads * head_dim): what ``readers`` (S, R, H) gather from the positions up to their own."""
+    """(S, R, heads * head_dim): what ``positions`` (S, R) of ``states`` (S, T, H) gather from those up to their own."""
     rows = torch.arange(len(states), device=states.device)[:, None]
     at_keys = [table[:, None] for table in rotations]
     at_queries = [table.expand(len(states), -1, -1)[rows, positions][:, None] for table in rotations]
     keys = _rotated(_heads(attention, attention.k_proj(states), "k_norm"), *at_keys)
-    queries = _rotated(_heads(attention, attention.q_proj(readers), "q_norm"), *at_queries)
+    queries = _rotated(_heads(attention, attention.q_proj(states[rows, positions]), "q_norm"), *at_queries)
     values = _heads(attention, attention.v_proj(states))
     dropped = attention.attention_dropout if attention.training else 0.0
     if tree_mask is not None:
