@@ -115,7 +115,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
         except SystemExit:  # what Lightning makes of a second Ctrl-C
             raise KeyboardInterrupt from None
         facts = {"counts": counts, "throughput": speed.mean, "config": settings, "commit": commit()}
-        return finish(config, trainer, lit, data, facts, started)
+        return finish(trainer, lit, data, facts, started)
 
 
 def settle_hardware(config: TrainConfig) -> None:
@@ -217,15 +217,10 @@ def _prepare_folder(run_dir: Path, settings: dict[str, Any], resumed: bool) -> N
 
 
 def finish(
-    config: TrainConfig,
-    trainer: L.Trainer,
-    lit: LitRewardModel,
-    data: PreferenceDataModule,
-    facts: dict[str, Any],
-    started: float,
+    trainer: L.Trainer, lit: LitRewardModel, data: PreferenceDataModule, facts: dict[str, Any], started: float
 ) -> TrainingOutcome:
     """Validate the best weights; on the first rank export them and write results. All ranks must call it together."""
-    run_dir, steps, loggers = Path(config.run_dir), trainer.global_step, list(trainer.loggers)
+    run_dir, steps, loggers = Path(data.config.run_dir), trainer.global_step, list(trainer.loggers)
     if (run_dir / BEST).is_file():
         load_whole(lit, torch.load(run_dir / BEST, map_location="cpu", weights_only=True)["state_dict"])
     trainer.loggers = []  # these numbers are of an earlier step, not the last point of the curves
@@ -238,7 +233,7 @@ def finish(
     digest = ""
     if trainer.is_global_zero:
         model = RewardModel(merge_lora(whole.backbone), whole.score, whole.head)
-        digest = _export(config, model, data.encoder, facts, accuracy)
+        digest = _export(data.config, model, data.encoder, facts, accuracy)
     outcome = TrainingOutcome(run_dir / "model", digest, loss, accuracy, steps, time.perf_counter() - started)
     if trainer.is_global_zero:
         write_results(run_dir, outcome, facts, loggers)
@@ -252,11 +247,9 @@ def write_results(run_dir: Path, outcome: TrainingOutcome, facts: dict[str, Any]
     replace_file(run_dir / SUMMARY, json.dumps(summary, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
     loss, accuracy = outcome.validation_loss, outcome.validation_accuracy
     log_summary(loggers, {"best/loss": loss} | ({} if accuracy is None else {"best/accuracy": accuracy}))
-    shown = (
-        "unknown (every row is a tie)"
-        if accuracy is None
-        else f"{accuracy:.3f} (n = {facts['counts']['validation_made']})"
-    )
+    shown = "unknown (every row is a tie)"
+    if accuracy is not None:
+        shown = f"{accuracy:.3f} (n = {facts['counts']['validation_made']})"
     speed = "; {comparisons_per_second:,.1f} comparisons/s, {tokens_per_second:,.0f} tokens/s"
     speed = speed.format(**facts["throughput"]) if facts["throughput"] else ""
     log.info(f"validation accuracy {shown}, loss {loss:.3f}{speed}; the model is in {outcome.checkpoint}")
