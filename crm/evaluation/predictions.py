@@ -26,8 +26,7 @@ def reading_digest(judge_digest: str, comparisons: Sequence[Comparison]) -> str:
 
 def read_predictions(path: Path | str) -> list[Prediction]:
     """Read a prediction file; a bad line raises ``ValueError`` with ``file:line: field: why``."""
-    rows = Intake(strict=True).rows(Path(path), lambda row, _: Prediction.from_dict(row), key=lambda _: None)
-    return list(rows)
+    return list(Intake(strict=True).rows(Path(path), lambda row, _: Prediction.from_dict(row)))
 
 
 def predict(

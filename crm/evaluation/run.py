@@ -64,7 +64,7 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     readings = read_suites(opened, suites, config, processes)
     results = summarise(readings.predictions, opened.seeds, f"{opened.name} on {title}", commit())
     if processes.first:
-        write_reports(config, opened, splits, suites, readings, results, show)
+        write_reports(config, opened, splits, readings, results, show)
     if config.attacks:
         attack(config, opened, suites, processes, show)
     return results
@@ -141,7 +141,6 @@ def write_reports(
     config: EvaluateConfig,
     opened: OpenedJudge,
     splits: Splits,
-    suites: Suites,
     readings: SuiteReadings,
     results: list[Result],
     show: bool,
