@@ -121,17 +121,15 @@ def brier(logits: Sequence[float] | Floats, labels: Sequence[int] | Floats) -> F
     return np.asarray(special.expit(-_signed(logits, labels)) ** 2, dtype=np.float64)
 
 
-def expected_calibration_error(
-    logits: Sequence[float] | Floats, labels: Sequence[int] | Floats, bins: int = 10
-) -> float:
-    """Mean gap between confidence max(p, 1-p) and accuracy over ``bins`` equal bins of [0.5, 1], weighted by count.
+def expected_calibration_error(logits: Sequence[float] | Floats, labels: Sequence[int] | Floats) -> float:
+    """Mean gap between confidence max(p, 1-p) and accuracy over ten equal bins of [0.5, 1], weighted by count.
 
     In [0, 1]. Confidence makes it blind to which response is called A.
     """
     right = correctness(logits, labels)
     confidence = special.expit(np.abs(np.asarray(logits, dtype=np.float64)))
-    index = np.minimum(((confidence - 0.5) * 2 * bins).astype(int), bins - 1)
-    gaps = np.bincount(index, weights=right - confidence, minlength=bins)
+    index = np.minimum(((confidence - 0.5) * 20).astype(int), 9)
+    gaps = np.bincount(index, weights=right - confidence)
     return float(np.abs(gaps).sum() / len(right))
 
 
