@@ -164,9 +164,8 @@ def best_of_k(items: Sequence[Item], scores: Scores) -> Iterator[Point]:
     for item, own in zip(items, scores, strict=True):
         known = _known(own)
         best = max(range(len(known)), key=lambda place: known[place])
-        yield Point(
-            "best_of_k", item.id, item.cluster, item.values[best] if known[best] > -math.inf else 0.0, item.category
-        )
+        grade = item.values[best] if known[best] > -math.inf else 0.0
+        yield Point("best_of_k", item.id, item.cluster, grade, item.category)
         pairs = [
             float(known[good] > known[bad])
             for good, bad in product(range(len(known)), repeat=2)
