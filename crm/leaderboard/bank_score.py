@@ -68,10 +68,8 @@ def _judged(pool: Sequence[Criterion], counted: bool) -> list[Criterion]:
     found = [each for each in pool if counted or each.name not in MEASURES]
     if not found:
         raise ValueError("pool: all of its criteria can be counted (judge=traits); add counted=true to judge them too")
-    if len(found) < len(pool):
-        log.info(
-            "%d criteria are left to counting (judge=traits); counted=true judges them too", len(pool) - len(found)
-        )
+    if left := len(pool) - len(found):
+        log.info("%d criteria are left to counting (judge=traits); counted=true judges them too", left)
     return found
 
 

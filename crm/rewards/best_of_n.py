@@ -124,11 +124,9 @@ def _gold(config: BestOfNConfig, pool: Sequence[Candidates], judge: Floats) -> t
     else:
         unit, gold = "gold of the file", [[*own.gold] or [None] * len(own.responses) for own in pool]
     if np.isnan(found := table(gold)).all():
-        way_out = (
-            "give candidates=<file> with a column gold"
-            if config.bank.name != "simulated"
-            else ("name a user of the simulated bank, as in 'criteria=[\"Prefers concise answers\"]'")
-        )
+        way_out = "give candidates=<file> with a column gold"
+        if config.bank.name == "simulated":
+            way_out = "name a user of the simulated bank, as in 'criteria=[\"Prefers concise answers\"]'"
         log.warning(
             "gold: nobody knows what these responses are worth; the table has the judge's own reward; %s", way_out
         )
