@@ -33,7 +33,6 @@ ROWS_AT_ONCE = 256
 """Vectors in float32 at a time: a megabyte, which stays in the caches."""
 MAX_CRITERIA = 4096
 """Criteria whose vectors are cached: 4 KB each."""
-Halves = npt.NDArray[np.float16]
 Scores = npt.NDArray[np.float32]
 
 
@@ -51,11 +50,68 @@ class IndexedBank:
         processes: Processes = ALONE,
     ) -> None:
         self.bank, self.reader, self.numbers = bank, reader, BankNumbers(bank)
-        self._index, keys = open_index(reader, bank, folder, model_digest, progress, processes)
-        place = {key: row for row, key in enumerate(keys)}
+        facts = [FORMAT, model_digest, reader.encoder.digest, reader.encoder.max_length, reader.precision, reader.size]
+        digest = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+        self._home = folder / f"index-{digest[:16]}"  # two models never mix
+        place = {key: row for row, key in enumerate(self._build(progress, processes))}
+        self._index = np.load(self._home / "vectors.npy", mmap_mode="r")
         self._rows = np.array([place[key] for key, _ in conversations(bank)])
         self._lock = threading.Lock()
         self._vector = lru_cache(MAX_CRITERIA)(lambda text: reader.criterion_vectors([text])[0])
+
+    def _build(self, progress: bool, processes: Processes) -> list[str]:
+        """The keys of all vectors, those of the bank among them; responses that are not there are read and added.
+
+        ``vectors.npy`` (N, D) float16 is memory-mapped; ``keys.json`` holds the digest of the text of every finished
+        row and is written after it, so that a stopped build goes on. Several ``processes`` read a share of each
+        portion.
+        """
+        lock, wanted = FileLock(self._home / ".lock"), dict(conversations(self.bank))
+
+        def begin() -> list[str]:
+            if wanted.keys() <= set(done := _read_keys(self._home)):  # also in a folder that is read-only
+                return done
+            self._home.mkdir(parents=True, exist_ok=True)
+            lock.acquire()
+            done = _read_keys(self._home)
+            _make_room(self._home / "vectors.npy", len(done), len(wanted.keys() | set(done)), self.reader.size)
+            return done
+
+        try:
+            keys = processes.from_first(begin)
+            known = set(keys)
+            missing = {key: text for key, text in wanted.items() if key not in known}
+            log.info("index %s: %d vectors are there, %d are made now", self._home, len(keys), len(missing))
+            if missing:
+                self._fill(keys, missing, progress, processes)
+        finally:
+            lock.release()
+        return keys
+
+    def _fill(self, keys: list[str], missing: dict[str, Conversation], progress: bool, processes: Processes) -> None:
+        """Read what is ``missing``, some queries at a time, into the rows after ``keys``, which grows."""
+        vectors = np.load(self._home / "vectors.npy", mmap_mode="r+")
+
+        def save() -> None:
+            if np.isinf(vectors[len(keys) - len(portion) : len(keys)]).any():
+                raise ValueError(
+                    "checkpoint: its vectors are beyond float16's 65,504; it has diverged, use another one"
+                )
+            replace_file(self._home / "keys.json", json.dumps({"version": FORMAT, "keys": keys}))
+
+        size = PORTION * len(self.bank.authors) * processes.size
+        with Progress(disable=not (progress and processes.first), transient=True) as bar:
+            task = bar.add_task("index", total=len(missing))
+            for start in range(0, len(missing), size):
+                portion = list(missing)[start : start + size]
+                own = processes.share(range(len(portion)))
+                texts = [missing[portion[row]] for row in own]
+                vectors[[len(keys) + row for row in own]] = self.reader.responses(texts).half().numpy()
+                vectors.flush()
+                processes.wait()
+                keys += portion
+                processes.from_first(save)
+                bar.advance(task, len(portion))
 
     def vectors(self, criteria: Sequence[str]) -> torch.Tensor:
         """(N, D) float32, one row a criterion, NaN for one that is too long; each is read once."""
@@ -109,71 +165,6 @@ def index_bank(
     return IndexedBank(
         judge.late_reader, bank, folder, model_digest=judge.model_digest, progress=progress, processes=processes
     )
-
-
-def open_index(
-    reader: LateReader, bank: Bank, folder: Path, model_digest: str, progress: bool, processes: Processes = ALONE
-) -> tuple[Halves, list[str]]:
-    """Vectors and their keys, those of ``bank`` among them; responses that are not there are read and added.
-
-    ``vectors.npy`` (N, D) float16 is memory-mapped; ``keys.json`` holds the digest of the text of every finished row
-    and is written after it, so that a stopped build goes on. Several ``processes`` read a share of each portion.
-    """
-    encoder = reader.encoder
-    facts = [FORMAT, model_digest, encoder.digest, encoder.max_length, reader.precision, reader.size]
-    home = folder / f"index-{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]}"  # two models never mix
-    lock, wanted = FileLock(home / ".lock"), dict(conversations(bank))
-
-    def begin() -> list[str]:
-        if wanted.keys() <= set(done := _read_keys(home)):  # also in a folder that is read-only
-            return done
-        home.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-        done = _read_keys(home)
-        _make_room(home / "vectors.npy", len(done), len(wanted.keys() | set(done)), reader.size)
-        return done
-
-    try:
-        keys = processes.from_first(begin)
-        known = set(keys)
-        missing = {key: text for key, text in wanted.items() if key not in known}
-        log.info("index %s: %d vectors are there, %d are made now", home, len(keys), len(missing))
-        if missing:
-            _fill(reader, home, keys, missing, PORTION * len(bank.authors) * processes.size, progress, processes)
-    finally:
-        lock.release()
-    return np.load(home / "vectors.npy", mmap_mode="r"), keys
-
-
-def _fill(
-    reader: LateReader,
-    home: Path,
-    keys: list[str],
-    missing: dict[str, Conversation],
-    size: int,
-    progress: bool,
-    processes: Processes,
-) -> None:
-    """Read what is ``missing``, ``size`` at a time, into the rows after ``keys``, which grows."""
-    vectors = np.load(home / "vectors.npy", mmap_mode="r+")
-
-    def save() -> None:
-        if np.isinf(vectors[len(keys) - len(portion) : len(keys)]).any():
-            raise ValueError("checkpoint: its vectors are beyond float16's 65,504; it has diverged, use another one")
-        replace_file(home / "keys.json", json.dumps({"version": FORMAT, "keys": keys}))
-
-    with Progress(disable=not (progress and processes.first), transient=True) as bar:
-        task = bar.add_task("index", total=len(missing))
-        for start in range(0, len(missing), size):
-            portion = list(missing)[start : start + size]
-            own = processes.share(range(len(portion)))
-            texts = [missing[portion[row]] for row in own]
-            vectors[[len(keys) + row for row in own]] = reader.responses(texts).half().numpy()
-            vectors.flush()
-            processes.wait()
-            keys += portion
-            processes.from_first(save)
-            bar.advance(task, len(portion))
 
 
 def _read_keys(home: Path) -> list[str]:
