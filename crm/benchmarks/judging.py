@@ -16,7 +16,7 @@ from crm.benchmarks.catalogue import Benchmark
 from crm.benchmarks.protocols import Item, Scores
 from crm.benchmarks.report import Outcome
 from crm.evaluation.config import EvaluateConfig
-from crm.io.draws import generator
+from crm.io.draws import generator, grouped
 from crm.io.files import joined_lines, part_of
 from crm.io.processes import Processes
 from crm.judges.open import OpenedJudge
@@ -60,9 +60,7 @@ def fit_users(opened: OpenedJudge, items: Sequence[Item], progress: bool) -> lis
     if reader is None:
         log.warning("%s: criteria of users are proposed by a model with head=late alone; left out", opened.name)
         return []
-    votes: dict[str, list[Item]] = {}
-    for item in items:
-        votes.setdefault(item.user, []).append(item)
+    votes = grouped(items, lambda item: item.user)
     found: list[Item] = []
     for own in track(votes.values(), "users", disable=not progress, transient=True):
         fit = [_vote(item) for item in own if item.split != "test"]

@@ -24,7 +24,7 @@ from functools import cache, lru_cache
 from itertools import chain, combinations
 from typing import TYPE_CHECKING
 
-from crm.io.draws import in_turns
+from crm.io.draws import grouped, in_turns
 from crm.io.intake import Intake
 from crm.schema import Message, Preference, folded, prompt_key
 
@@ -264,9 +264,7 @@ def _linked(compared: Mapping[str, str], similarity: float) -> list[list[str]]:
     """Texts in groups, by the similarity of what is compared of each."""
     from scipy.cluster.hierarchy import DisjointSet
 
-    of: dict[str, list[str]] = {}
-    for text, own in compared.items():
-        of.setdefault(own, []).append(text)
+    of = grouped(compared, compared.__getitem__)
     linked, index = DisjointSet(of), NearDuplicates(similarity)
     for own in of:
         for other, _ in index.like(own, lambda other: linked.connected(other, own)):  # noqa: B023 - used at once

@@ -22,6 +22,7 @@ def generator(seed: int, epoch: int, sample_id: str, purpose: str) -> random.Ran
 
 
 T = TypeVar("T")
+K = TypeVar("K")
 
 
 def fraction(seed: int, *names: object) -> float:
@@ -48,6 +49,14 @@ def hold_out(keys: Iterable[str], shares: Sequence[float], seed: int) -> list[se
     return [set(islice(order, round(share * len(distinct)))) for share in shares]
 
 
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """The items in lists by key; keys and items are in the order in which they come."""
+    groups: dict[K, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
 def in_turns(
     rows: Sequence[Preference],
     seed: int,
@@ -57,9 +66,7 @@ def in_turns(
     """The rows in turns over the first level's groups, within a group over the next level's."""
     if not levels:
         return sorted(rows, key=lambda row: (fraction(seed, "turn", row.id), row.id))
-    groups: dict[str, list[Preference]] = {}
-    for row in rows:
-        groups.setdefault(levels[0](row), []).append(row)
+    groups = grouped(rows, levels[0])
     queues = [
         in_turns(groups[name], seed, levels[1:], (*path, name)) for name in shuffled(groups, seed, "group", *path)
     ]

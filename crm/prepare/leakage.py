@@ -12,6 +12,7 @@ from typing import Any
 from crm.data.catalogue import PUBLIC
 from crm.data.public.pairs import Answer
 from crm.data.splits import NearDuplicates, plain_text
+from crm.io.draws import grouped
 from crm.io.intake import Intake
 from crm.schema import Message, RecordError, messages, query_of
 
@@ -24,10 +25,9 @@ SAVED = "queries.jsonl"
 def find_leaks(queries: Iterable[str], references: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
     """By reference set, the queries that it has too."""
     index = NearDuplicates()
-    of_text: dict[str, list[str]] = {}
-    for query in set(queries):
-        of_text.setdefault(_plain(query), []).append(query)
-        index.add(_plain(query))
+    of_text = grouped(set(queries), _plain)
+    for text in of_text:
+        index.add(text)
     return {
         name: {query for text in set(texts) for near, _ in index.like(_plain(text)) for query in of_text[near]}
         for name, texts in references.items()

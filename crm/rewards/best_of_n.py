@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 from pydantic import BeforeValidator, FiniteFloat
 
 from crm.data.fields import any_text, asked, criteria_cell
+from crm.io.draws import grouped
 from crm.io.files import replace_file, with_nulls
 from crm.io.installed import commit
 from crm.io.intake import Intake
@@ -165,12 +166,10 @@ def read_file(path: Path) -> list[Candidates]:
         gold = (validated(Gold, row.get("gold"), "gold"),)
         return Candidates(asked(text, query), (any_text(row[response], response),), criteria, gold)
 
-    groups: dict[tuple[str, tuple[str, ...]], list[Candidates]] = {}
-    for one in Intake(strict=True).rows(path, parse, key=lambda _: None):
-        groups.setdefault((one.cluster, one.criteria), []).append(one)
+    rows = Intake(strict=True).rows(path, parse)
     return [
         replace(own[0], responses=tuple(one.responses[0] for one in own), gold=tuple(one.gold[0] for one in own))
-        for own in groups.values()
+        for own in grouped(rows, lambda one: (one.cluster, one.criteria)).values()
     ]
 
 

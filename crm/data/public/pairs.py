@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import yaml
 
 from crm.data.fields import Conversation, PublicRow, Text
-from crm.io.draws import fraction, shuffled, turn
+from crm.io.draws import fraction, grouped, shuffled, turn
 from crm.schema import Preference
 
 EQUAL = 1e-9
@@ -109,10 +109,7 @@ class Rated:
 
 def pairs_within(items: Iterable[T], group: Callable[[T], str]) -> Iterator[tuple[T, T]]:
     """Every two items of one group, in their order."""
-    groups: dict[str, list[T]] = {}
-    for item in items:
-        groups.setdefault(group(item), []).append(item)
-    for members in groups.values():
+    for members in grouped(items, group).values():
         yield from combinations(members, 2)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
-from crm.io.draws import generator
+from crm.io.draws import generator, grouped
 from crm.model.batching.batches import ROW_STEP, ForestBatch, PaddedBatch, collate, collate_forest
 from crm.model.batching.forest import unique_tokens
 from crm.model.encoding import EncodedComparison, Encoder, Order, token_ids
@@ -146,10 +146,7 @@ def encode_epoch(
 ) -> tuple[list[Rows], int]:
     """Each row in an order drawn for it, rows of one preference in a group; and how many rows were overlong."""
     encoded = [encoder.encode(row, draw_order(row.preference_id, seed=seed, epoch=epoch)) for row in comparisons]
-    groups: dict[str, Rows] = {}
-    for row in encoded:
-        if row is not None:
-            groups.setdefault(row.comparison.preference_id, []).append(row)
+    groups = grouped((row for row in encoded if row is not None), lambda row: row.comparison.preference_id)
     return list(groups.values()), encoded.count(None)
 
 
@@ -271,12 +268,9 @@ def _halves(unit: Rows, packing: Packing) -> list[tuple[int, Rows]]:
 
 def fill(rows: Sequence[EncodedComparison], packing: Packing) -> list[Rows]:
     """Cut rows into packs one after the other, as full as they may be; rows of one prompt stay together."""
-    prompts: dict[str, Rows] = {}
-    for row in rows:
-        prompts.setdefault(row.comparison.cluster, []).append(row)
     packs: list[Rows] = []
     filled = 0
-    for unit in prompts.values():
+    for unit in grouped(rows, lambda row: row.comparison.cluster).values():
         for work, piece in _fitting(packing.work(unit), unit, packing):
             if packs and filled + work <= packing.tokens:
                 packs[-1] = packs[-1] + piece
