@@ -27,13 +27,12 @@ class Criterion:
 
 def read_criteria(path: Path | None = None) -> tuple[Criterion, ...]:
     """The criteria of a YAML file, or the 64 of the package. Raises ``ValueError`` naming entry and field."""
-    found: tuple[Criterion, ...] = read_entries(
+    return read_entries(
         path or files("crm.criteria").joinpath("pool.yaml"), Annotated[tuple[Criterion, ...], Field(min_length=1)]
     )
-    return found
 
 
-def read_entries(path: Path | Traversable, kind: Any) -> Any:
+def read_entries(path: Path | Traversable, kind: Any) -> tuple[Any, ...]:
     """The entries of a YAML file as a ``kind``, each with a ``name`` of its own.
 
     Raises ``ValueError`` naming entry and field.
@@ -43,7 +42,7 @@ def read_entries(path: Path | Traversable, kind: Any) -> Any:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"pool: {path} cannot be read ({short(reason)}); give a YAML file in UTF-8") from None
-    entries = validated(kind, given, f"pool: {path}: entries")
+    entries: tuple[Any, ...] = validated(kind, given, f"pool: {path}: entries")
     name, count = Counter(entry.name.casefold() for entry in entries).most_common(1)[0]
     if count > 1:
         raise ValueError(f"pool: two entries are named {name!r}; give each a name of its own")

@@ -43,8 +43,7 @@ Pool = Annotated[tuple[PoolEntry, ...], Field(min_length=2, max_length=64)]
 
 def read_pool(path: Path | Traversable | None = None) -> tuple[PoolEntry, ...]:
     """The entries of a YAML file, or the 12 of the package. Raises ``ValueError`` naming entry and field."""
-    entries: tuple[PoolEntry, ...] = read_entries(path or files("crm.picking").joinpath("pool.yaml"), Pool)
-    return entries
+    return read_entries(path or files("crm.picking").joinpath("pool.yaml"), Pool)
 
 
 @dataclass(frozen=True)
