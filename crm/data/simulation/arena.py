@@ -188,11 +188,8 @@ def _concise_and_longer(rng: random.Random, query: Query) -> tuple[Response, Res
 
 
 def _fill(seed: int, split: _Split, streams: dict[str, Iterator[Query]]) -> list[Preference]:
-    preferences = []
-    for index in range(split.size):
-        query = next(streams[split.topics[index % len(split.topics)]])
-        preferences.append(_preference(seed, f"sim-{seed}-{split.name}-{index:05d}", query, split))
-    return preferences
+    queries = (next(streams[split.topics[index % len(split.topics)]]) for index in range(split.size))
+    return [_preference(seed, f"sim-{seed}-{split.name}-{place:05d}", own, split) for place, own in enumerate(queries)]
 
 
 def _check_capacity(splits: Sequence[_Split]) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import random
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +95,7 @@ TRAIN_TOPICS = tuple(topic.name for topic in TOPICS if not topic.held_out)
 HELD_OUT_TOPICS = tuple(topic.name for topic in TOPICS if topic.held_out)
 
 
-@functools.cache
+@cache
 def queries(topic: str, purpose: str) -> tuple[Query, ...]:
     """Every query of a topic for a purpose, ``votes`` or ``bank``, in a fixed random order; the two never meet."""
     own = TOPIC[topic]
