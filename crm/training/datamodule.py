@@ -16,7 +16,7 @@ from crm.data.comparisons import FIXED_SEED, make_comparisons
 from crm.data.noise import CriteriaPool
 from crm.model.batching.batches import Batch
 from crm.model.batching.loader import TrainLoader, ValidationLoader
-from crm.model.batching.plans import Padding, draw_order, packing_named
+from crm.model.batching.plans import Padding, encode_epoch, packing_named
 from crm.model.encoding import EncodedComparison, Encoder
 from crm.model.heads import head_named
 from crm.schema import Comparison, Preference
@@ -102,12 +102,9 @@ class PreferenceDataModule(L.LightningDataModule):
     @cached_property
     def validation_rows(self) -> list[EncodedComparison]:
         """What validation reads, on all ranks together."""
-        orders = (
-            draw_order(row.preference_id, seed=FIXED_SEED, epoch=VALIDATION_EPOCH)
-            for row in self.validation_comparisons
-        )
-        drawn = map(self.encoder.encode, self.validation_comparisons, orders)
-        return [row for row in drawn if row is not None]
+        drawn = {"seed": FIXED_SEED, "epoch": VALIDATION_EPOCH}
+        groups, _ = encode_epoch(self.validation_comparisons, self.encoder, **drawn)
+        return [row for rows in groups for row in rows]
 
     def is_trained(self, row: Comparison) -> bool:
         """Whether a row is of the direction that is trained; if not, validation reads it for its pair's sake alone."""
