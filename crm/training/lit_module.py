@@ -28,7 +28,7 @@ def build_optimizer(module: nn.Module, settings: OptimizerConfig) -> Optimizer:
     """The optimizer of what is trained in ``module``; vectors do not decay.
 
     With ``settings.name=muon`` the matrices of the transformer layers are updated by Muon. On a CUDA device AdamW is
-    torch's fused one. Raises ``ValueError`` where Muon has no matrices (all frozen, or flattened) or sharded ones.
+    torch's fused one. Raises ``ValueError`` where Muon has no matrices (all frozen, or flattened).
     """
     betas, decay, muon = (0.9, settings.beta2), settings.weight_decay, settings.name == "muon"
     trained = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
@@ -42,8 +42,6 @@ def build_optimizer(module: nn.Module, settings: OptimizerConfig) -> Optimizer:
     adamw = AdamW([group for group in groups if group["params"]], lr=settings.lr, betas=betas, fused=fused or None)
     if not muon:
         return adamw
-    if any(isinstance(matrix, DTensor) for matrix in matrices.values()):
-        raise ValueError("optimizer.name=muon: its matrices are spread over processes; use optimizer.name=adamw")
     if not matrices:
         raise ValueError("optimizer.name=muon: no matrix of a transformer layer is trained; use optimizer.name=adamw")
     return Together(adamw, Muon(matrices.values(), lr=settings.matrix_lr, weight_decay=decay))
