@@ -101,10 +101,8 @@ def sign_flip_p(sums: Floats) -> float:
     steps = np.sort(np.abs(doubled[doubled != 0]))
     chances = np.ones(1)  # of every total of the clusters with a plus
     for step in steps.tolist():
-        wider = np.zeros(len(chances) + step)
-        wider[: len(chances)] = chances / 2
-        wider[step:] += chances / 2
-        chances = wider
+        zeros, half = np.zeros(step), chances / 2
+        chances = np.append(half, zeros) + np.append(zeros, half)
     seen = abs(int(doubled.sum()))
     return min(1.0, 2 * float(chances[(int(steps.sum()) + seen) // 2 :].sum()))
 
