@@ -47,9 +47,7 @@ def summarise(
 ) -> list[Result]:
     """The metrics of docs/evaluation.md by suite, and ``accuracy_sum`` for every pair of suites X+ and X- (as X)."""
     suites = to_samples(predictions)
-    rows: list[tuple[str, str, Interval]] = []
-    for suite, samples in suites.items():
-        rows += [(suite, metric, interval) for metric, interval in _metrics(samples).items()]
+    rows = [(suite, metric, found) for suite, samples in suites.items() for metric, found in _metrics(samples).items()]
     for suite, samples in suites.items():
         mirror = suites.get(suite.replace("+", "-", 1))
         if "+" in suite and mirror is not None:
