@@ -126,9 +126,8 @@ def split_by_prompt(records: Sequence[Preference], config: DataConfig) -> dict[s
     warn_of_large_group(group_of)
     place_of = {key: place_of_group(key, config.seed) for key in group_of.values()}
     part_of = _filled(dict(sorted(place_of.items(), key=lambda item: item[1])), shares)
-    rows: dict[str, list[Preference]] = {"train": [], "validation": [], "test": []}
-    for row in records:
-        rows[part_of[group_of[prompt_key(row.prompt)]]].append(row)
+    filled = grouped(records, lambda row: part_of[group_of[prompt_key(row.prompt)]])
+    rows = {part: filled.get(part, []) for part in ("train", "validation", "test")}
     _check_filled(rows, {"train": 1.0, **shares}, group_of)
     return rows
 

@@ -63,9 +63,8 @@ def to_outcomes(bank: Bank, predictions: Sequence[Prediction], *, too_long: bool
         cell = (*place[reading.comparison_id], ("ab", "ba").index(reading.order))
         given[cell] = True
         if reading.preference_logit is not None:
-            found[(slice(None), *cell)] = np.array(
-                [reading.preference_logit, reading.score_a, reading.score_b], dtype=np.float64
-            )
+            numbers = reading.preference_logit, reading.score_a, reading.score_b
+            found[(slice(None), *cell)] = np.array(numbers, dtype=np.float64)
     logits, scores, theirs = found.mean(axis=-1)
     read, answered = ~np.isnan(logits), np.asarray(given.all(axis=-1) | too_long)
     known = not np.isnan(scores[read]).any() and not np.isnan(theirs[read]).any()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import re
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from crm.data.public.banks import FOLDERS, read_published
 from crm.data.simulation.lexicon import AUTHORS, BASELINE, TOPICS, Query, queries, write
-from crm.io.draws import fraction, turn
+from crm.io.draws import fraction, grouped, turn
 from crm.io.installed import plugin
 from crm.io.words import first_words
 from crm.leaderboard.bank.bank import Bank, BankQuery, load_bank
@@ -117,12 +116,10 @@ def smaller_bank(bank: Bank, config: BankConfig) -> Bank:
 
 def in_turns(queries: Sequence[BankQuery], seed: int, name: str) -> list[BankQuery]:
     """The queries in an order drawn by ``seed`` and ``name``, one of every topic, then another of every topic."""
-    by_topic: Counter[str] = Counter()
-    places: list[tuple[int, int, BankQuery]] = []
-    for query in sorted(queries, key=lambda row: (fraction(seed, name, row.id), row.id)):
-        places.append((by_topic[query.topic], len(places), query))
-        by_topic[query.topic] += 1
-    return [query for _, _, query in sorted(places, key=lambda place: place[:2])]
+    drawn = sorted(queries, key=lambda query: (fraction(seed, name, query.id), query.id))
+    topics = grouped(drawn, lambda query: query.topic)
+    turns = {query.id: place for own in topics.values() for place, query in enumerate(own)}
+    return sorted(drawn, key=lambda query: turns[query.id])
 
 
 ALPACAEVAL = "weighted_alpaca_eval_gpt4_turbo_leaderboard.csv"
