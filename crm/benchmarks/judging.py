@@ -15,7 +15,6 @@ from rich.progress import track
 from crm.benchmarks.catalogue import Benchmark
 from crm.benchmarks.protocols import Item, Scores
 from crm.benchmarks.report import Outcome
-from crm.evaluation.config import EvaluateConfig
 from crm.io.draws import generator, grouped
 from crm.io.files import joined_lines, part_of
 from crm.io.processes import Processes
@@ -88,12 +87,7 @@ def outcome(
 
 
 def judged(
-    benchmark: Benchmark,
-    opened: OpenedJudge,
-    items: Sequence[Item],
-    kind: str,
-    config: EvaluateConfig,
-    processes: Processes,
+    benchmark: Benchmark, opened: OpenedJudge, items: Sequence[Item], kind: str, progress: bool, processes: Processes
 ) -> list[list[float | None]]:
     """Scores of every item; what an earlier run has scored is read from its file beside the predictions."""
     asked = json.dumps([[item.id, item.criteria, str(item.prompt), str(item.responses)] for item in items])
@@ -102,7 +96,7 @@ def judged(
     done = processes.from_first(lambda: _scores(path))
     missing = processes.share([item for item in items if item.id not in done])
     score = _scorer(benchmark, Rewards(opened.judge))
-    starts, hidden = range(0, len(missing), PORTION), not (config.progress and processes.first)
+    starts, hidden = range(0, len(missing), PORTION), not (progress and processes.first)
     with part_of(path, processes.rank).open("a", encoding="utf-8") as file:
         for at in track(starts, f"{benchmark.name} ({SHOWN[kind]})", disable=hidden, transient=True):
             portion = missing[at : at + PORTION]

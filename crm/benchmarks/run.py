@@ -133,7 +133,7 @@ def run_one(
         own: dict[str, Outcome] = {}
         fitted = fit_users(opened, items, config.progress) if asked_users else []
         for kind, asked in (({"fitted": fitted} if fitted else {}) | shown).items():
-            scores = judged(benchmark, opened, asked, kind, config, processes)
+            scores = judged(benchmark, opened, asked, kind, config.progress, processes)
             own[kind] = outcome(benchmark, opened.name, SHOWN[kind], asked, scores)
         outcomes += own.values()
         notes += [f"{opened.name}: {text}" for text in remarks(benchmark, own)]
