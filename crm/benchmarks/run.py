@@ -162,9 +162,8 @@ def write_all(
     write_results(out, results, judges[0].facts() | {"seed": config.seed, "root": config.data.root})
     for each in found:
         frame, source = table(each.benchmark, each.outcomes), published().get(each.benchmark.name, {}).get("source")
-        line = caption(
-            len({point.item for point in each.outcomes[0].points}), judges[0].seeds, judges[0].name, commit()
-        )
+        items = {point.item for point in each.outcomes[0].points}
+        line = caption(len(items), judges[0].seeds, judges[0].name, commit())
         write_table(out, each.benchmark.name, frame, line)
         notes = [*each.notes, *([f"published: {source}"] if source else [])]
         parts += [f"## {each.benchmark.title}\n", markdown_text(frame, line), "".join(f"- {note}\n" for note in notes)]

@@ -166,9 +166,8 @@ def write_judge_tables(folder: Path, judges: Sequence[EvaluatedJudge], missing: 
     Names of ``judges`` are unique. ``missing`` gives the reason of every job without a result, by its name.
     """
     paired = paired_frame({judge.name: judge.samples for judge in judges})
-    commits = caption(
-        commit=", ".join(sorted({row.commit for judge in judges for row in judge.results.values()} - {""}))
-    )
+    known = {row.commit for judge in judges for row in judge.results.values()} - {""}
+    commits = caption(commit=", ".join(sorted(known)))
     line = (
         "Accuracy with 95 % limits, clustered by prompt, of n labelled comparisons; tokens: per comparison; "
         f"which judges differ is in paired; {commits}"

@@ -154,10 +154,8 @@ class OwnWords:
         found = self.numbers.outcomes(self.scores(wanted, progress), part or self.bank)
         missing = np.isnan(found.logits)
         if missing.any(axis=1).all():
-            lacking = {name: np.isnan(self.matrix.raw(name)).mean() for name in wanted}
-            shares = ", ".join(
-                f"{self.matrix.columns[name].label} lacks {share:.1%}" for name, share in lacking.items()
-            )
+            lacking = {self.matrix.columns[name].label: np.isnan(self.matrix.raw(name)).mean() for name in wanted}
+            shares = ", ".join(f"{label} lacks {share:.1%}" for label, share in lacking.items())
             raise ValueError(f"criteria: no query has a score of every LLM ({shares}); add some with bank.py score")
         return replace(found, answered=found.answered & ~missing)
 

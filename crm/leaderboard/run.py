@@ -46,9 +46,8 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     opened = open_judge(config)
     criteria = tuple(config.criteria) or (GENERIC_CRITERION,)
     if isinstance(opened.judge, TraitsJudge):
-        board = rank_own_words(
-            config, OwnWords(opened.judge.reader, open_matrix(bank, config.bank.path, config.scored_by))
-        )
+        matrix = open_matrix(bank, config.bank.path, config.scored_by)
+        board = rank_own_words(config, OwnWords(opened.judge.reader, matrix))
     else:
         board = rank_bank(opened, bank, criteria, config.weights, progress=config.progress, processes=processes)
     flawed = flawed_responses(bank, config.criteria)

@@ -119,9 +119,8 @@ class Encoder:
         if order == "ba":
             sides, target = sides[::-1], 1.0 - target
         sequences = self._sequences(comparison, *sides)
-        encoded = EncodedComparison(
-            comparison, order, sequences, self._reads(sequences), target, self._spans(sequences)
-        )
+        reads, spans = self._reads(sequences), self._spans(sequences)
+        encoded = EncodedComparison(comparison, order, sequences, reads, target, spans)
         return encoded if max(encoded.lengths) <= self.max_length else None
 
     def criteria_segments(self, criteria: Sequence[str]) -> tuple[Segment, ...]:

@@ -142,9 +142,8 @@ def load_bank(folder: Path) -> Bank:
     def add(row: Any, _line: int) -> None:
         given: _Response = validated(_Response, row)
         if given.query_id in responses.setdefault(given.author, {}):
-            raise RecordError(
-                "query_id", f"{short(given.author)} answers {short(given.query_id)} twice; keep one answer"
-            )
+            why = f"{short(given.author)} answers {short(given.query_id)} twice; keep one answer"
+            raise RecordError("query_id", why)
         responses[given.author][given.query_id] = given.text
 
     intake = Intake(strict=True)

@@ -126,10 +126,9 @@ def varlen_aligns_right(device: torch.device, dtype: torch.dtype) -> bool:
     of_queries, of_keys = (torch.tensor([0, size], dtype=torch.int32, device=device) for size in (2, 5))
     visible = torch.ones(2, 5, dtype=torch.bool, device=device).tril(3)
     expected = scaled_dot_product_attention(query, key, value, attn_mask=visible).transpose(1, 2)
+    spans = Varlen(torch.arange(5, device=device), of_queries, of_keys, (2, 5))
     try:
-        found = attend_in_one_call(
-            query, key, value, Varlen(torch.arange(5, device=device), of_queries, of_keys, (2, 5)), None
-        )
+        found = attend_in_one_call(query, key, value, spans, None)
         aligned = torch.allclose(found.float(), expected.float(), atol=3e-2)
     except (ImportError, RuntimeError, TypeError):  # not in this release, or not for this device
         aligned = False
