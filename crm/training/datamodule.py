@@ -52,6 +52,7 @@ class PreferenceDataModule(L.LightningDataModule):
         super().__init__()
         self.config, self.train, self.validation, self.encoder = config, train, validation, encoder
         self.world_size = config.trainer.processes
+        self._kinds: dict[str, Any] = {"ties": config.loss.ties, "criteria_mode": config.criteria}
         share = config.schedule.share(self.world_size)
         packing = packing_named(config.batching.name, config.batching.tokens)
         self.layout = packing or Padding(padded_rows(config, share), pad_id)
@@ -60,10 +61,6 @@ class PreferenceDataModule(L.LightningDataModule):
         self.tokens_read = 0  # in training, by this process
         self.validation_batches: list[list[EncodedComparison]] = []
         """What this process validates on, once there is a loader."""
-
-    @property
-    def _kinds(self) -> dict[str, Any]:
-        return {"ties": self.config.loss.ties, "criteria_mode": self.config.criteria}
 
     @property
     def passes(self) -> int:
