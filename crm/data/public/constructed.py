@@ -179,8 +179,5 @@ def _parts(queries: Iterable[str], seed: int) -> dict[str, str]:
     prompts = {query: turn("user", query) for query in queries}
     groups = prompt_groups([*prompts.values()])
     held_out, validation = hold_out(groups.values(), (0.1, 0.1), seed)
-    group_of = {query: groups[prompt_key(prompt)] for query, prompt in prompts.items()}
-    return {
-        query: "D" if group in held_out else "validation" if group in validation else "train"
-        for query, group in group_of.items()
-    }
+    part_of = dict.fromkeys(held_out, "D") | dict.fromkeys(validation, "validation")
+    return {query: part_of.get(groups[prompt_key(prompt)], "train") for query, prompt in prompts.items()}
