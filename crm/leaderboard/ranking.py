@@ -238,8 +238,7 @@ def _answered_for_all(outcomes: Outcomes) -> Flags:
 
 def _count(models: Sequence[str], cells: Flags) -> Counter[str]:
     """True ``cells`` (Q, M) by model, where there are any."""
-    counts = zip(models, cells.sum(axis=0).tolist(), strict=True)
-    return Counter({name: count for name, count in counts if count})
+    return +Counter(dict(zip(models, cells.sum(axis=0).tolist(), strict=True)))  # + drops zeros
 
 
 def win_rate_limits(wins: Floats) -> tuple[Floats, Floats, Floats]:
