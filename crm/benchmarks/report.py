@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -119,9 +119,8 @@ def table(benchmark: Benchmark, outcomes: Sequence[Outcome]) -> pd.DataFrame:
 
 def published() -> dict[str, dict[str, Any]]:
     """Numbers of others in percent, by benchmark: ``source`` and ``models``."""
-    text = files("crm.benchmarks").joinpath("published.yaml").read_text(encoding="utf-8")
-    found: dict[str, dict[str, Any]] = yaml.safe_load(text)
-    return found
+    known: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("published.yaml").read_text("utf-8"))
+    return known
 
 
 def flags(benchmark: Benchmark, outcomes: Sequence[Outcome]) -> list[str]:
