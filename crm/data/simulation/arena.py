@@ -46,6 +46,8 @@ LOWER_CASE_SHARE = 0.25
 
 Levels = Mapping[str, int]
 Tastes = Mapping[str, int]
+Vote = tuple[str, Tastes, Tastes]
+"""Winner (``a``, ``b`` or ``tie``) and the tastes (axis -> sign) of the users who speak for each side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +74,6 @@ def _splits(train: int, validation: int, suite: int) -> list[_Split]:
         _Split("C_axes", suite, seen, lexicon.HELD_OUT_AXES, lexicon.WORDINGS),
         _Split("S", suite, seen, (DETAIL,), ("train",), 1.0),
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class Vote:
-    """Winner (``a``, ``b`` or ``tie``) and the tastes (axis -> sign) of the users who speak for each side."""
-
-    winner: str
-    tastes_a: dict[str, int]
-    tastes_b: dict[str, int]
 
 
 def utility(tastes: Tastes, levels: Levels) -> int:
@@ -130,7 +123,7 @@ def cast(rng: random.Random, levels_a: Levels, levels_b: Levels, axes: Sequence[
         if winner != "tie" and rng.random() < mistake:
             tastes = {axis: -sign for axis, sign in tastes.items()}
         sides.append(tastes)
-    return Vote(winner, *sides)
+    return winner, sides[0], sides[1]
 
 
 def put_into_words(rng: random.Random, tastes: Tastes, kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -167,9 +160,10 @@ def _preference(seed: int, identifier: str, query: Query, split: _Split) -> Pref
             first, second = write(seed, author_a, query), write(seed, author_b, query)
             vote = cast(rng, first.levels, second.levels, split.axes)
     kind = rng.choice(split.wordings)
-    a = first.text, *put_into_words(rng, vote.tastes_a, kind), author_a
-    b = second.text, *put_into_words(rng, vote.tastes_b, kind), author_b
-    return two_sided(identifier, query.text, a, b, vote.winner, "simulation", topic=query.topic)
+    winner, tastes_a, tastes_b = vote
+    a = first.text, *put_into_words(rng, tastes_a, kind), author_a
+    b = second.text, *put_into_words(rng, tastes_b, kind), author_b
+    return two_sided(identifier, query.text, a, b, winner, "simulation", topic=query.topic)
 
 
 def _short(rng: random.Random, query: Query, axes: Sequence[str]) -> Response:
@@ -183,8 +177,8 @@ def _concise_and_longer(rng: random.Random, query: Query) -> tuple[Response, Res
     while len(longer.text) <= len(concise.text):
         longer = write_short(rng, query, DETAIL, rng.choice((0, 1)))
     if rng.random() < 0.5:
-        return concise, longer, Vote("a", {DETAIL: -1}, {DETAIL: 1})
-    return longer, concise, Vote("b", {DETAIL: 1}, {DETAIL: -1})
+        return concise, longer, ("a", {DETAIL: -1}, {DETAIL: 1})
+    return longer, concise, ("b", {DETAIL: 1}, {DETAIL: -1})
 
 
 def _fill(seed: int, split: _Split, streams: dict[str, Iterator[Query]]) -> list[Preference]:
