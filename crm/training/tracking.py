@@ -74,7 +74,6 @@ def build_loggers(
         run["id"] = known.read_text() if rows and known.is_file() else token_hex(8)
         replace_file(known, run["id"])
         run["resume"] = "allow"
-        folder.mkdir(parents=True, exist_ok=True)
         loggers.append(WandbLogger(save_dir=run_dir, offline=mode == "offline", project=settings.project, **run))
     if "tensorboard" in settings.kinds:
         loggers.append(TensorBoardLogger(run_dir, name="tensorboard", version=""))

@@ -209,7 +209,6 @@ def build_trainer(config: TrainConfig, loggers: list[Any], callbacks: Sequence[C
 @rank_zero_only
 def _prepare_folder(run_dir: Path, settings: dict[str, Any], resumed: bool) -> None:
     """Write ``config.yaml``; a new run in an old folder starts without the old checkpoints, which are another model."""
-    run_dir.mkdir(parents=True, exist_ok=True)
     if not resumed:
         shutil.rmtree(run_dir / "checkpoints", ignore_errors=True)
         (run_dir / "metrics.csv").unlink(missing_ok=True)
