@@ -145,10 +145,8 @@ def _rubric_bench(row: Row, file: str) -> Item:
     criteria = tuple(text for line in lines if (text := re.sub(r"^\s*(?:[-*•]|\d+[.)])\s*", "", line).strip()))
     if str(row["label"]) not in ("0", "1"):
         raise RecordError("label", f"expected 0 (A is better) or 1, got {row['label']!r:.80}")
-    pair = [row["response_a"], row["response_b"]]
-    return _item(
-        str(row["case_id"]), row["instruction"], pair, right=(int(row["label"]),), criteria=criteria, category=(group,)
-    )
+    pair, right = [row["response_a"], row["response_b"]], (int(row["label"]),)
+    return _item(str(row["case_id"]), row["instruction"], pair, right=right, criteria=criteria, category=(group,))
 
 
 def _ppe_preference(row: Row, file: str) -> Item:
@@ -189,9 +187,8 @@ def _hhh(row: Row, file: str) -> Item:
         r"###The instruction to evaluate:\n(.*)\n\n###Response to evaluate:\n(.*)\n\n###Score Rubrics:\n\[(.*?)\]\n",
         re.DOTALL,
     )
-    parts = [
-        whole.search(any_text(row[f"{side}_instruction"], f"{side}_instruction")) for side in ("chosen", "rejected")
-    ]
+    names = ("chosen_instruction", "rejected_instruction")
+    parts = [whole.search(any_text(row[name], name)) for name in names]
     if parts[0] is None or parts[1] is None:
         raise RecordError("chosen_instruction", "has no instruction, response and rubric where Prometheus has them")
     prompt, chosen, rubric = parts[0].groups()

@@ -128,9 +128,8 @@ class ChatClient:
         progress: Callable[[int, int], None] | None = None,
     ) -> list[Outcome[Schema]]:
         """One ``schema`` a request, as `ask` gives them; an invalid reply is sent back once."""
-        return self.ask(
-            requests, partial(read_object, schema=schema), self._version(schema), schema=schema, progress=progress
-        )
+        read = partial(read_object, schema=schema)
+        return self.ask(requests, read, self._version(schema), schema=schema, progress=progress)
 
     def plan_for(self, schema: type[BaseModel], requests: Sequence[Sequence[Message]]) -> Plan:
         """What `ask_for` would cost; sends nothing."""

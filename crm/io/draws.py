@@ -67,9 +67,8 @@ def in_turns(
     if not levels:
         return sorted(rows, key=lambda row: (fraction(seed, "turn", row.id), row.id))
     groups = grouped(rows, levels[0])
-    queues = [
-        in_turns(groups[name], seed, levels[1:], (*path, name)) for name in shuffled(groups, seed, "group", *path)
-    ]
+    names = shuffled(groups, seed, "group", *path)
+    queues = [in_turns(groups[name], seed, levels[1:], (*path, name)) for name in names]
     return [row for turn in zip_longest(*queues) for row in turn if row is not None]
 
 

@@ -81,9 +81,8 @@ class BankNumbers:
 
     def __init__(self, bank: Bank) -> None:
         self.bank = bank
-        self.words: Indices = np.array(
-            [[count_words(bank.responses[name][query.id]) for name in bank.authors] for query in bank.queries]
-        )
+        counts = [[count_words(bank.responses[name][query.id]) for name in bank.authors] for query in bank.queries]
+        self.words: Indices = np.array(counts)
         self._column = {name: place for place, name in enumerate(bank.authors)}
         self._row = {query.id: place for place, query in enumerate(bank.queries)}
 

@@ -124,10 +124,8 @@ class Picking:
 
         rows = _read_votes(asked.file)
         talks, score = conversations(rows), self.ranker.scorer.score_texts
-        likes, opposites = (
-            score([getattr(entry, side) for entry in self.pool], talks) for side in ("like", "opposite")
-        )
-        session = session_of(rows, likes, opposites)
+        sides = ([getattr(entry, side) for entry in self.pool] for side in ("like", "opposite"))
+        session = session_of(rows, *(score(texts, talks) for texts in sides))
         agreed, counted = session.agreement(random_only=False)
         agreement = {"agreed": agreed, "asked": counted}
         return {"votes": len(session.picks), "unread": len(rows) - len(session.picks),

@@ -55,7 +55,7 @@ def run_prepare(config: PrepareConfig) -> Path:
 
     def log_counts(step: str, found: Mapping[str, int]) -> None:
         counts[step] = dict(found)
-        log.info("%s: %s", step, ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in found.items()))
+        log.info("%s: %s", step, _listed(found))
         failed = sum(count for name, count in found.items() if name.startswith("failed"))
         if failed:
             log.warning("%s: %d requests failed; run the same command again to ask only those", step, failed)
@@ -206,6 +206,7 @@ def write_card(
     source = source_named(config.data.name)
     licence = config.license or source.license
     shared = [(name, len(queries)) for name, queries in leaks.items() if queries]
+    steps = [(step, _listed(found)) for step, found in counts.items()]
     files = [{"split": name, "path": f"splits/{name}.parquet"} for name, rows in placed.parts.items() if rows]
     card = DatasetCard.from_template(
         DatasetCardData(
@@ -222,9 +223,7 @@ def write_card(
         parts=markdown_text(pd.DataFrame([_part(name, rows) for name, rows in placed.parts.items()])),
         held_out_topics=_code(placed.held_out_topics),
         held_out_criteria=_code(placed.held_out_criteria),
-        steps=markdown_text(
-            pd.DataFrame([(step, _listed(found)) for step, found in counts.items()], columns=["step", "counts"])
-        ),
+        steps=markdown_text(pd.DataFrame(steps, columns=["step", "counts"])),
         annotator=config.annotator,
         topics=", ".join(f"{len(found)} of {name}" for name, found in topics.items()),
         leakage=markdown_text(pd.DataFrame(shared, columns=["set", "queries"])) if shared else "None found.\n",
