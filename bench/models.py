@@ -95,8 +95,7 @@ def build_reward_model(
         if isinstance(score, nn.Linear):
             score.weight.normal_(0.0, size.hidden**-0.5, generator=torch.Generator().manual_seed(seed + 1))
     model = RewardModel(backbone, score, head).to(device=device, dtype=dtype)
-    if not prunes:
-        model.prunes = False
+    model.prunes = model.prunes and prunes
     return model.train()
 
 

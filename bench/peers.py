@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from os.path import commonprefix
 from typing import Any
 
 import torch
@@ -109,7 +110,7 @@ def cached_prefix(twin: Any, queries: Queries, *, bf16: bool = False) -> Contest
 def _read_query(twin: Any, query: Sequence[EncodedComparison]) -> Tensor:
     """Logits (M, 2) of the candidates of one query."""
     sequences = [item.sequences[0] for item in query]
-    shared = _shared(query)
+    shared = min(len(commonprefix(sequences)), len(sequences[0]) - 1)  # the last segment is a candidate's own
     prefix = torch.tensor([token_ids(sequences[0][:shared])], device=twin.device)
     cache = DynamicCache(config=twin.config)
     twin.base_model(input_ids=prefix, past_key_values=cache, use_cache=True)
@@ -121,15 +122,6 @@ def _read_query(twin: Any, query: Sequence[EncodedComparison]) -> Tensor:
         input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True
     ).logits
     return logits
-
-
-def _shared(query: Sequence[EncodedComparison]) -> int:
-    """Segments that all candidates of a query begin with; the last is always a candidate's own."""
-    sequences = [item.sequences[0] for item in query]
-    shared = 0
-    while shared < len(sequences[0]) - 1 and len({sequence[: shared + 1] for sequence in sequences}) == 1:
-        shared += 1
-    return shared
 
 
 def _padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import platform
+import re
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -31,14 +32,7 @@ class Stopwatch:
         self._on_gpu = device.startswith("cuda")
         self.seconds = 0.0
 
-    def __enter__(self) -> Stopwatch:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def start(self) -> None:
+    def start(self) -> Stopwatch:
         """Begin a timed part."""
         if self._on_gpu:
             torch.cuda.synchronize()
@@ -47,8 +41,9 @@ class Stopwatch:
             self._events[0].record()
         else:
             self._begun = time.process_time()
+        return self
 
-    def stop(self) -> None:
+    def stop(self, *_: object) -> None:
         """End it, once everything that was begun is done."""
         if self._on_gpu:
             self._events[1].record()
@@ -56,6 +51,8 @@ class Stopwatch:
             self.seconds += self._events[0].elapsed_time(self._events[1]) / 1000.0
         else:
             self.seconds += time.process_time() - self._begun
+
+    __enter__, __exit__ = start, stop
 
 
 Contestant = Callable[[Stopwatch], Answer]
@@ -118,8 +115,7 @@ def versions() -> dict[str, str]:
     """Name to version; ``absent`` for a package that is not installed."""
     found = {"python": platform.python_version(), "cpu": cpu_name()}
     if torch.cuda.is_available():
-        found["gpu"] = torch.cuda.get_device_name()
-        found["cuda"] = str(torch.version.cuda)
+        found |= {"gpu": torch.cuda.get_device_name(), "cuda": str(torch.version.cuda)}
     for name in ("torch", "transformers", "trl", "lightning"):
         found[name] = version(name) if find_spec(name) else "absent"
     return found
@@ -134,8 +130,5 @@ def about(measured: Mapping[str, Any]) -> str:
 def cpu_name() -> str:
     """The processor's model, as the system names it."""
     info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    named = re.search(r"model name\s*: (.+)", info.read_text(encoding="utf-8")) if info.is_file() else None
+    return named[1].strip() if named else platform.processor() or platform.machine()
