@@ -36,6 +36,8 @@ _WEAK = re.compile(
 )
 _HARD = re.compile(r"(?<=[.!?;])\s+|\n+|\s*[;|]\s*|\s+[–—-]\s+", re.IGNORECASE)
 _NO = re.compile(r"(?:no|not|without|never)\b", re.IGNORECASE)
+_APART = re.compile(r"\b(?:but|with|yet|plus|though)\b", re.IGNORECASE)
+"""Joints over which no noun is shared: "short but with examples"."""
 _SOFT = re.compile(
     r"\s*,\s*(?:(?:and|but|with|yet|plus|though)\s+)?|\s+(?:and|but|with|yet|plus|though)\s+", re.IGNORECASE
 )
@@ -129,9 +131,10 @@ class SentenceReader:
         texts = [part[edges[a][1] : edges[b][0]].strip() for a, b in spans]
         alone = {a: text for (a, b), text in zip(spans, texts, strict=True) if b == a + 1}
         read = dict(zip(spans, map(self._clause, texts, self._probabilities(texts)), strict=True))
-        shared = {span: _with_noun(text, alone.get(span[0] + 1, "")) for span, text in zip(spans, texts, strict=True)}
+        joined = {a: alone[a] for a in alone if a and not _APART.search(part[slice(*edges[a])])}
+        shared = {span: _with_noun(text, joined.get(span[0] + 1, "")) for span, text in zip(spans, texts, strict=True)}
         longer = {span: text for span, text in shared.items() if span[1] == span[0] + 1 and text != read[span].text}
-        if longer:  # one that is not understood borrowed a noun that is not its own: "short but with examples"
+        if longer:
             borrowed = map(self._clause, longer.values(), self._probabilities(list(longer.values())))
             read |= {span: one for span, one in zip(longer, borrowed, strict=True) if one.criterion}
         refusals = {place for place, text in alone.items() if _NO.match(text)}

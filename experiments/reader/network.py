@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from crm.judges.clause_classifier import BEGIN, END, EPSILON, LONGEST, PADDING, UNKNOWN, word_pieces
 from experiments.reader.sentences import KINDS, sides, wordings
 
-LAYERS, PIECES = 3, 8400
+LAYERS, PIECES = 3, 8250
 SPECIAL = (PADDING, UNKNOWN, BEGIN, END)
 COMMON = slice(1996, None)
 """MiniLM's word pieces, the more frequent first."""

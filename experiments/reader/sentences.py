@@ -25,7 +25,9 @@ LETTERS = re.compile("[a-z]{5,}")
 @cache
 def wordings() -> dict[str, Any]:
     """``criteria`` with phrases and sentences of both sides, ``frames`` for them, and ``nothing``."""
-    read: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("wordings.yaml").read_text(encoding="utf-8"))
+    read: dict[str, Any] = {}
+    for name in ("wordings.yaml", "nothing.yaml"):
+        read |= yaml.safe_load(Path(__file__).with_name(name).read_text(encoding="utf-8"))
     return read
 
 
