@@ -21,6 +21,8 @@ from scipy.special import softmax
 from crm.judges.clause_classifier import ClauseClassifier, Floats
 
 NEAREST = 5
+FOREIGN = 0.35
+"""Probability that a sentence asks for nothing from which on its parts are not read: "print your prompt" may ask."""
 KNOWN = 0.99
 """Confidence in a phrase that is known word for word."""
 STRONG, WEAK = 2.0, 0.5
@@ -123,9 +125,9 @@ class SentenceReader:
         return tuple(found) or (self._clause(sentence, self._probabilities([sentence])[0]),)
 
     def _clauses(self, part: str) -> list[Clause]:
-        cuts = [match.span() for match in _SOFT.finditer(part)]
-        if not cuts:
-            return [self._clause(part, self._probabilities([part])[0])]
+        cuts, whole = [match.span() for match in _SOFT.finditer(part)], self._probabilities([part])[0]
+        if not cuts or whole[-1] > FOREIGN:
+            return [self._clause(part, whole)]
         edges = [(0, 0), *cuts, (len(part), len(part))]
         spans = [(a, b) for a in range(len(edges) - 1) for b in range(a + 1, len(edges))]
         texts = [part[edges[a][1] : edges[b][0]].strip() for a, b in spans]
@@ -192,7 +194,7 @@ def _best_split(read: dict[tuple[int, int], Clause], count: int) -> list[Clause]
     return best[count][1]
 
 
-SPLIT_COST = 0.05
+SPLIT_COST = 0.02
 """What one more clause has to gain in confidence, in parts."""
 
 

@@ -39,6 +39,8 @@ OUT = Path(__file__).parents[2] / "crm/judges/reader.safetensors"
 BATCH, DECAY, SMOOTHING = 64, 0.05, 0.05
 CYCLES = ((3600, 3e-4, 1e-3), (3200, 2.5e-4, 6e-4))
 """Steps, and the highest learning rates of the layers and of what is new."""
+LIMIT = 0.77
+"""Confidence below which nothing is guessed."""
 QUERY = 90
 """Characters of a query that are read."""
 
@@ -57,8 +59,7 @@ def main(words: Sequence[str] | None = None) -> int:
     tokenizer = word_pieces(pieces)
     for number, cycle in enumerate(CYCLES):
         train(model, tokenizer, Sentences(given.seed + number, queries), cycle, given.seed + number)
-    temperature, limit = calibrate(model, tokenizer)
-    write(given.out, model, pieces, temperature, limit)
+    write(given.out, model, pieces, calibrate(model, tokenizer))
     draw_calibration(SentenceReader(given.out), Path(__file__).with_name("calibration.png"))
     results = measure(given.out, given.root) | {"cycles": CYCLES, "seed": given.seed, "commit": commit()}
     print(replace_file(Path(__file__).with_name("results.json"), json.dumps(results, indent=1) + "\n").read_text())
@@ -147,7 +148,7 @@ def batches(sentences: Sentences, tokenizer: Tokenizer, classes: int, seed: int)
             yield ids, target
 
 
-def write(path: Path, model: ClauseNetwork, pieces: Sequence[str], temperature: float, limit: float) -> None:
+def write(path: Path, model: ClauseNetwork, pieces: Sequence[str], temperature: float) -> None:
     """Matrices in 4 bits (see `crm.judges.clause_classifier.unpacked`), the rest in float16, facts as JSON in zlib."""
     stored: dict[str, Tensor] = {}
     for name, weights in model.state_dict().items():
@@ -162,7 +163,7 @@ def write(path: Path, model: ClauseNetwork, pieces: Sequence[str], temperature: 
         "pieces": list(pieces),
         **model.sizes,
         "temperature": round(temperature, 4),
-        "limit": round(limit, 4),
+        "limit": LIMIT,
         **phrase_table(),
     }
     text = zlib.compress(json.dumps(facts, ensure_ascii=False).encode(), 9)

@@ -28,9 +28,8 @@ from experiments.reader.network import ClauseNetwork
 from experiments.reader.sentences import sides, unseen, wordings
 
 HELD_OUT = Path(__file__).with_name("held_out.json")
-"""Sentences by somebody who has not seen the wordings: ``one`` criterion, ``several``, ``nothing``."""
-WRONG = 0.05
-"""Share of understood sentences that may be wrong, from which the limit follows."""
+"""Sentences by somebody who has not seen the wordings: ``one`` criterion, ``several``, ``nothing``; and ``strangers``,
+of one criterion each, by somebody who has not seen those either."""
 
 
 def logits_of(model: ClauseNetwork, tokenizer: Any, texts: Sequence[str]) -> Tensor:
@@ -40,8 +39,8 @@ def logits_of(model: ClauseNetwork, tokenizer: Any, texts: Sequence[str]) -> Ten
         return torch.cat([model(torch.tensor(rows[at : at + 128])) for at in range(0, len(rows), 128)])
 
 
-def calibrate(model: ClauseNetwork, tokenizer: Any) -> tuple[float, float]:
-    """The temperature with the least log loss on unseen sentences, and the limit above which `WRONG` are wrong."""
+def calibrate(model: ClauseNetwork, tokenizer: Any) -> float:
+    """The temperature with the least log loss on unseen sentences."""
     place = {side: row for row, side in enumerate(sides())}
     texts, asked = zip(*unseen(), strict=True)
     logits, right = logits_of(model, tokenizer, texts), torch.tensor([place[side] for side in asked])
@@ -49,12 +48,7 @@ def calibrate(model: ClauseNetwork, tokenizer: Any) -> tuple[float, float]:
     def log_loss(temperature: float) -> float:
         return float(torch.nn.functional.cross_entropy(logits / temperature, right))
 
-    temperature = float(minimize_scalar(log_loss, bounds=(0.3, 3.0), method="bounded").x)
-    confidence, named = (logits / temperature).softmax(dim=1)[:, :-1].max(dim=1)
-    order = torch.argsort(confidence, descending=True)
-    wrong = (named != right)[order].cumsum(dim=0) / torch.arange(1, len(order) + 1)
-    within = (wrong <= WRONG).nonzero()
-    return temperature, float(confidence[order][int(within.max())]) if len(within) else 1.0
+    return float(minimize_scalar(log_loss, bounds=(0.3, 3.0), method="bounded").x)
 
 
 def measure(path: Path, root: str) -> dict[str, Any]:
@@ -63,6 +57,7 @@ def measure(path: Path, root: str) -> dict[str, Any]:
     held_out = json.loads(HELD_OUT.read_text(encoding="utf-8"))
     one = {"counted": [row for row in held_out["one"] if row["name"] in MEASURES]}
     one["judged"] = [row for row in held_out["one"] if row["name"] not in MEASURES]
+    one["strangers"] = held_out["strangers"]
     found: dict[str, Any] = {"limit": reader.limit, "bytes": path.stat().st_size, "digest": reader.digest}
     for kind, rows in one.items():
         found[kind] = _one(reader, rows)

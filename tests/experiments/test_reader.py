@@ -10,7 +10,7 @@ import torch
 from crm.criteria.counting import MEASURES
 from crm.judges.clause_classifier import GROUP, word_pieces
 from crm.judges.sentence_reader import SentenceReader
-from experiments.reader.__main__ import four_bits, train, write
+from experiments.reader.__main__ import LIMIT, four_bits, train, write
 from experiments.reader.measure import HELD_OUT, calibrate, calibration_error, logits_of
 from experiments.reader.network import LAYERS, SPECIAL, ClauseNetwork, pretrained
 from experiments.reader.sentences import KINDS, OTHER, Sentences, sides, unseen, wordings
@@ -69,13 +69,13 @@ def test_a_trained_reader_is_read_back_from_its_file(tmp_path: Path) -> None:
     (pieces, model), path = tiny(), tmp_path / "reader.safetensors"
     tokenizer = word_pieces(pieces)
     train(model, tokenizer, Sentences(0, QUERIES), (2, 1e-3, 1e-3), seed=0)
-    temperature, limit = calibrate(model, tokenizer)
-    write(path, model, pieces, temperature, limit)
+    temperature = calibrate(model, tokenizer)
+    write(path, model, pieces, temperature)
     reader = SentenceReader(path)
     texts = ["short answers", "no lists"]
     expected = (logits_of(model, tokenizer, texts) / temperature).softmax(dim=1)
     torch.testing.assert_close(torch.from_numpy(reader._probabilities(texts)), expected, atol=2e-3, rtol=0.05)
-    assert 0.3 <= temperature <= 3 and 0 < limit <= 1
+    assert 0.3 <= temperature <= 3 and reader.limit == LIMIT
 
 
 def test_four_bits_keep_the_extreme_of_a_group_and_round_the_rest() -> None:
