@@ -110,7 +110,7 @@ def cached_prefix(twin: Any, queries: Queries, *, bf16: bool = False) -> Contest
 def _read_query(twin: Any, query: Sequence[EncodedComparison]) -> Tensor:
     """Logits (M, 2) of the candidates of one query."""
     sequences = [item.sequences[0] for item in query]
-    shared = min(len(commonprefix(sequences)), len(sequences[0]) - 1)  # the last segment is a candidate's own
+    shared = min(len(commonprefix(sequences)), len(sequences[0]) - 1)  # noqa: RUF071 - tuples; the last is a candidate's own
     prefix = torch.tensor([token_ids(sequences[0][:shared])], device=twin.device)
     cache = DynamicCache(config=twin.config)
     twin.base_model(input_ids=prefix, past_key_values=cache, use_cache=True)
