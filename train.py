@@ -1,4 +1,7 @@
-"""`python train.py ...`: the same as the console script `crm-train`."""
+"""`python train.py ...`: the same as the console script `crm-train`.
+
+From here to a logit: docs/architecture.md.
+"""
 
 from crm.cli import train
 

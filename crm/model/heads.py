@@ -2,7 +2,7 @@
 
 All but ``late`` have one bias-free linear layer named ``score``, so that they export to a stock Hugging Face class;
 ``late`` pools over tokens (`crm.model.late_head`) and combines two scores as the scalar head does. Another package adds
-a head by an entry point of the group ``crm.heads`` that names a `Head` (docs/extending.md).
+a head by an entry point of the group ``crm.heads`` that names a `Head`; one of this package: docs/extending.md.
 """
 
 from __future__ import annotations

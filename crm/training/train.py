@@ -1,4 +1,4 @@
-"""One training run: config, data, model, module, fit, export."""
+"""One training run: config, data, model, module, fit, export. Who writes which file: docs/architecture.md."""
 
 from __future__ import annotations
 
