@@ -1,7 +1,8 @@
 """The sources of preferences, by the name that ``data=`` takes.
 
 Another package adds one by an entry point of the group ``crm.sources`` that names a `Source`; what a set of this
-package needs besides its line here: docs/extending.md. ``license`` is as the source gives it; a set without one may be measured on, not passed on.
+package needs besides its line here: docs/extending.md. ``license`` is as the source gives it; a set without one may be
+measured on, not passed on.
 """
 
 from __future__ import annotations
