@@ -130,10 +130,7 @@ def _scorer(benchmark: Benchmark, rewards: Rewards) -> Callable[[Sequence[Item]]
 def blind_outcomes(benchmark: Benchmark, items: Sequence[Item]) -> list[Outcome]:
     """A coin, the longest and the shortest response (characters) and, where rows have an order, the first one."""
     lengths = [[sum(len(turn.content) for turn in text) for text in item.responses] for item in items]
-    rules: dict[str, Scores] = {
-        "longest": lengths,
-        "shortest": [[-length for length in own] for own in lengths],
-    }
+    rules: dict[str, Scores] = {"longest": lengths, "shortest": [[-length for length in own] for own in lengths]}
     if benchmark.shown_order:
         rules["first"] = [[-place for place in range(len(item.responses))] for item in items]
     found = [outcome(benchmark, name, "", items, scores, blind=True) for name, scores in rules.items()]

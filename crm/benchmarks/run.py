@@ -17,16 +17,7 @@ from huggingface_hub import EvalResult, ModelCard
 from crm.benchmarks.catalogue import BENCHMARKS, Benchmark, others_criteria, read_items
 from crm.benchmarks.judging import SHOWN, blind_outcomes, fit_users, judged, outcome, sampled
 from crm.benchmarks.protocols import Point
-from crm.benchmarks.report import (
-    Outcome,
-    estimate,
-    estimates,
-    flags,
-    paired,
-    published,
-    remarks,
-    table,
-)
+from crm.benchmarks.report import Outcome, estimate, estimates, flags, paired, published, remarks, table
 from crm.config import nearest
 from crm.data.catalogue import place_of
 from crm.evaluation.config import EvaluateConfig

@@ -90,12 +90,7 @@ class Splits:
         return replace(self, train=change(self.train), validation=change(self.validation), suites=suites)
 
     def at_most(
-        self,
-        *levels: Callable[[Preference], str],
-        seed: int,
-        train: int = 0,
-        validation: int = 0,
-        suite: int = 0,
+        self, *levels: Callable[[Preference], str], seed: int, train: int = 0, validation: int = 0, suite: int = 0
     ) -> Splits:
         """At most ``train``, ``validation`` and ``suite`` rows (0: all) in these parts; the others are counted.
 

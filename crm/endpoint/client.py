@@ -184,11 +184,7 @@ class ChatClient:
             return None
 
     def _answer(
-        self,
-        messages: Sequence[Message],
-        key: str,
-        read: Callable[[Reply], Value],
-        schema: type[BaseModel] | None,
+        self, messages: Sequence[Message], key: str, read: Callable[[Reply], Value], schema: type[BaseModel] | None
     ) -> Outcome[Value]:
         """What became of the request; a reply that can be read is cached."""
         tokens = None

@@ -15,12 +15,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
-from transformers import (
-    AutoModel,
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-    PreTrainedModel,
-)
+from transformers import AutoModel, AutoModelForSequenceClassification, AutoModelForTokenClassification, PreTrainedModel
 
 from crm.model.backbone import from_folder
 from crm.model.encoding import TURN_END, chat_template

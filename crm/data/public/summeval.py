@@ -49,14 +49,7 @@ class Rating(PublicRow):
     scores: Annotated[dict[Aspect, Score], Field(min_length=4)]
 
 
-def load(
-    folder: Path,
-    reading: Intake,
-    *,
-    seed: int,
-    max_words: int,
-    **sizes: int,
-) -> Splits:
+def load(folder: Path, reading: Intake, *, seed: int, max_words: int, **sizes: int) -> Splits:
     """The article in the prompt is cut to ``max_words`` (0: whole); sizes are drawn in turns over flip or not,
     aspects and documents."""
     ratings = read_ratings(folder, reading)
