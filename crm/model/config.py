@@ -95,14 +95,16 @@ class HeadConfig(Settings, group="head"):
     """Of the late head: states that it keeps of a response."""
     width: int | None = setting(None, at_least=1)
     """Of the late head: numbers of each; a score is the product of two vectors of ``kept`` x ``width``."""
+    dropout: float = setting(0.0, at_least=0, below=1)
+    """Of the late head: share of what it sees of a response that a step leaves out; for few votes, 0.5."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_known("head.name", self.name, ("auto", *HEADS), "heads")
         if self.name == "auto" or not head_named(self.name).apart:
-            for name in ("kept", "width"):
-                unset = getattr(self, name) is None
-                self.require(unset, name, f"null with head={self.name}, which keeps no states; use head=late")
+            for name, unset in (("kept", None), ("width", None), ("dropout", 0)):
+                allowed = f"{unset or 'null'} with head={self.name}, which pools over no text; use head=late"
+                self.require(getattr(self, name) == unset, name, allowed)
             return
         self.kept, self.width = self.kept or KEPT, self.width or WIDTH
 

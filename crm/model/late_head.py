@@ -28,10 +28,17 @@ FIRST_STD = 0.05
 
 
 class TextPooling(nn.Module):
-    """Token states of a text in ``size`` numbers: what stands out in it, and how often what occurs."""
+    """Token states of a text in ``size`` numbers: what stands out in it, and how often what occurs.
+
+    States are standardised by ``centre`` and ``spread`` (H,), which change nothing until `LateHead.standardise` sets
+    them.
+    """
 
     def __init__(self, hidden_size: int, queries: int, width: int, size: int, inner: int) -> None:
         super().__init__()
+        self.register_buffer("centre", torch.zeros(hidden_size))
+        self.register_buffer("spread", torch.ones(hidden_size))
+        self.dropout = nn.Dropout(0.0)
         self.norm = nn.RMSNorm(hidden_size)
         self.detectors = nn.Linear(hidden_size, DETECTORS)
         self.attention = nn.Linear(hidden_size, queries)
@@ -44,13 +51,14 @@ class TextPooling(nn.Module):
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
         """(N, size) float32 of ``states`` (N, L, H), where ``mask`` (N, L) is true on tokens; each text has one."""
-        states, there = self.norm(states), mask[..., None]
+        states, there = self.norm((states - self.centre) / self.spread), mask[..., None]
         counts = (torch.sigmoid(self.detectors(states)) * there).sum(dim=1)
         tokens = mask.sum(dim=1, keepdim=True)
         weights = self.attention(states).masked_fill(~there, float("-inf")).softmax(dim=1)
         pooled = torch.einsum("nqh,qhw->nqw", weights.transpose(1, 2) @ states, self.values).flatten(1)
         seen = torch.cat([pooled, counts.log1p() / 2, 4 * counts / tokens, tokens.log() / 4], dim=-1)
-        found: Tensor = self.outer(nn.functional.gelu(self.inner(seen)))
+        inner = nn.functional.gelu(self.inner(self.dropout(seen)))
+        found: Tensor = self.outer(self.dropout(inner))
         return found
 
     def of_groups(self, states: Tensor, groups: Sequence[Tensor]) -> Tensor:
@@ -90,6 +98,18 @@ class LateHead(nn.Module):
         except (KeyError, RuntimeError, ValueError) as error:
             raise ValueError(f"weights of the head do not fit it: {str(error).splitlines()[0]}") from None
         return head
+
+    @torch.no_grad()
+    def standardise(self, states: Tensor, texts: TextTokens) -> None:
+        """Have a new head take centre and spread of states (M, H), over the tokens of responses.
+
+        In pretrained backbones a few numbers of a state are a hundred times as large as others and drown them.
+        """
+        if not self.response.outer.bias.any():  # else it was trained
+            places = torch.cat([group[group >= 0] for group in texts.responses])
+            for pooling in (self.response, self.criterion):
+                pooling.centre.copy_(states[places].mean(dim=0))  # type: ignore[operator]
+                pooling.spread.copy_(states[places].std(dim=0).clamp(min=1e-6))  # type: ignore[operator]
 
     def forward(self, states: Tensor, texts: TextTokens) -> HeadOutput:
         """Scores (B, 2) float32, from states (M, H) of a batch's tokens; in float32 whatever is around it.

@@ -94,6 +94,12 @@ class RewardModel(nn.Module):
         states = self._read_forest(batch) if isinstance(batch, ForestBatch) else self._read_padded(batch)
         return read_head(self.head, self.score, states)
 
+    @torch.no_grad()
+    def standardise(self, batch: Batch) -> None:
+        """Have a late head standardise states as those of the batch are; other heads read few states and learn it."""
+        if isinstance(self.score, LateHead) and batch.texts is not None:
+            self.score.standardise(self._states(batch).flatten(0, 1).float(), batch.texts)
+
     def _read_padded(self, batch: PaddedBatch) -> torch.Tensor:
         """(B, 2, H): states at the read positions."""
         if not self.prunes:

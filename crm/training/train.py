@@ -37,6 +37,7 @@ from crm.model.backbone import (
 from crm.model.encoding import Encoder
 from crm.model.export import export_model, load_checkpoint
 from crm.model.folders import check_reachable
+from crm.model.late_head import LateHead
 from crm.model.manifest import MANIFEST
 from crm.model.reward_model import RewardModel, build_score
 from crm.training.callbacks import (
@@ -66,6 +67,8 @@ from crm.training.resume import BEST, SUMMARY, checkpoint_to_resume
 from crm.training.tracking import finished, log_summary, run_loggers
 
 log = logging.getLogger(__name__)
+SAMPLE = 16
+"""Comparisons of validation whose states show a late head what a pretrained backbone's are like."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,8 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     data = PreferenceDataModule(config, splits.train, splits.validation, encoder, tokenizer.pad_token_id)
     counts = data.counts()
     check_counts(config, counts)
+    if config.model.path is not None and next(model.backbone.parameters()).device.type != "meta":
+        model.standardise(data.layout.collate(data.validation_rows[:: len(data.validation_rows) // SAMPLE + 1]))
     speed_up(config, model, counts["largest_batch_tokens"])
     steps = config.schedule.epochs * math.ceil(len(data.loader) / data.passes)
     steps = min(steps, config.schedule.max_steps or steps)
@@ -146,7 +151,7 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
     ``model.path`` may be a checkpoint of an earlier run: training goes on from its backbone and its head.
     """
     settings, head, score = config.model, config.head.name, None
-    late = {name: value for name, value in asdict(config.head).items() if name != "name"}
+    late = {name: getattr(config.head, name) for name in ("kept", "width")}
     if settings.path is None:
         assert settings.vocab_size and settings.hidden_size and settings.layers and settings.heads
         sizes = (settings.hidden_size, settings.layers, settings.heads, settings.max_length)
@@ -160,6 +165,8 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
         weights = config.trainer.strategy != "fsdp" or getattr(rank_zero_only, "rank", 0) == 0
         backbone, tokenizer = load_backbone(settings.path, settings.revision, settings.max_length, weights)
     score = build_score(head, backbone.config.hidden_size, config.seed, score, **late)
+    if isinstance(score, LateHead):
+        score.response.dropout.p = config.head.dropout
     model = RewardModel(prepare_layers(backbone, settings), score, head)
     if not model.reads_forests and config.batching.name != "padded":
         raise ValueError(

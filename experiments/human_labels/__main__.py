@@ -48,6 +48,10 @@ ROWS = {
         "data.train=0",
         "data.validation=150",
         "loss.off_criteria_penalty=0.1",
+        "model.use_layers=18",
+        "model.freeze_layers=18",
+        "head.dropout=0.5",
+        "schedule.comparisons_per_step=256",
     ),
     "summeval, scalar head": (
         "head=scalar",

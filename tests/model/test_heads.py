@@ -76,11 +76,15 @@ def test_a_head_goes_on_from_a_trained_one_where_it_reads_the_same() -> None:
 @pytest.fixture()
 def pooling() -> TextPooling:
     torch.manual_seed(3)
-    return TextPooling(hidden_size=6, queries=2, width=3, size=4, inner=5)
+    pooling = TextPooling(hidden_size=6, queries=2, width=3, size=4, inner=5)
+    pooling.centre.normal_()  # type: ignore[operator]
+    pooling.spread.uniform_(1, 3)  # type: ignore[operator]
+    return pooling
 
 
 def test_text_pooling_is_the_formula_written_out(pooling: TextPooling) -> None:
-    states = torch.randn(5, 6)
+    raw = torch.randn(5, 6)
+    states = (raw - pooling.centre) / pooling.spread
     normed = states / states.square().mean(dim=1, keepdim=True).add(torch.finfo(torch.float32).eps).sqrt()
     pooled = []
     for query in range(2):
@@ -90,10 +94,10 @@ def test_text_pooling_is_the_formula_written_out(pooling: TextPooling) -> None:
     counts = sum(torch.sigmoid(pooling.detectors(state)) for state in normed)
     seen = torch.cat([*pooled, (1 + counts).log() / 2, 4 * counts / 5, torch.tensor([5.0]).log() / 4])
     expected = pooling.outer(torch.nn.functional.gelu(pooling.inner(seen)))
-    padded = torch.cat([states, torch.randn(2, 6)])[None]
+    padded = torch.cat([raw, torch.randn(2, 6)])[None]
     got = pooling(padded, torch.arange(7)[None] < 5)[0]
     torch.testing.assert_close(got, expected, atol=rounding(expected, 10_000), rtol=0)
-    twice = pooling(states[None].repeat(1, 2, 1), torch.ones(1, 10, dtype=torch.bool))[0]
+    twice = pooling(raw[None].repeat(1, 2, 1), torch.ones(1, 10, dtype=torch.bool))[0]
     assert (twice - expected).abs().max() > 0.01, "counts tell a text from itself twice; a mean could not"
 
 
@@ -107,6 +111,21 @@ def test_a_new_late_head_prefers_next_to_nothing_and_depends_on_its_seed_alone()
     states, mask = torch.randn(2, 3, 8), torch.ones(2, 3, dtype=torch.bool)
     scores = one.response(states, mask) @ one.criterion(states, mask).T / (one.kept * one.width) ** 0.5
     assert 0 < scores.abs().max() < 0.3
+
+
+def test_states_are_standardised_once_by_the_tokens_of_responses() -> None:
+    """A number that is a hundred times as large as the others is then one of them."""
+    head, states = LateHead.seeded(8, seed=5), torch.randn(9, 8) * torch.tensor([100.0] + [1.0] * 7) + 3
+    texts = TextTokens(
+        [torch.tensor([[0, -1], [1, 2]])], [torch.tensor([[8]])], torch.tensor([[0, 1]]), torch.tensor([[0]])
+    )
+    plain = head(((states - states[:3].mean(dim=0)) / states[:3].std(dim=0)), texts).preference_logit
+    head.standardise(states, texts)
+    torch.testing.assert_close(head(states, texts).preference_logit, plain)
+    torch.nn.init.ones_(head.response.outer.bias)
+    head.standardise(2 * states, texts)
+    torch.testing.assert_close(head(states, texts).preference_logit, plain, msg="a trained head stays as it is")
+    assert torch.equal(LateHead.of_weights(head.state_dict()).criterion.spread, head.response.spread)
 
 
 def test_sizes_are_read_off_the_weights() -> None:

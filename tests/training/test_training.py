@@ -15,6 +15,7 @@ import pytest
 import torch
 import yaml
 from huggingface_hub.utils import are_progress_bars_disabled
+from transformers import AutoModel, AutoTokenizer
 from transformers.utils import logging as bars
 
 import crm.training.callbacks
@@ -239,7 +240,8 @@ def test_a_late_head_has_its_sizes_and_goes_on_with_adapters_from_the_lowest_lay
     first = train_late(tmp_path / "first", "loss.off_criteria_penalty=0.1").checkpoint
     model, _, manifest = load_checkpoint(first)
     assert (model.score.kept, model.score.width) == (3, 4)
-    assert manifest["config"]["head"] == {"name": "late", "kept": 3, "width": 4}
+    assert manifest["config"]["head"] == {"name": "late", "kept": 3, "width": 4, "dropout": 0.0}
+    assert (model.score.response.spread == 1).all(), "trained from scratch"
     start = f"model.path={first}"
     caplog.clear()
     adapters = ("model.lora_rank=2", "model.use_layers=1", "schedule.max_steps=1", "optimizer.lr=1e-5")
@@ -247,5 +249,10 @@ def test_a_late_head_has_its_sizes_and_goes_on_with_adapters_from_the_lowest_lay
     assert "optimizer.lr=1e-05 is for all weights" in caplog.text
     model, _, _ = load_checkpoint(further.checkpoint)
     assert len(model.backbone.layers) == model.backbone.config.num_hidden_layers == 1
+    assert (model.score.response.spread == 1).all(), "its head was trained before"
+    for kind in (AutoModel, AutoTokenizer):
+        kind.from_pretrained(first).save_pretrained(tmp_path / "backbone")
+    new = load_checkpoint(train_late(tmp_path / "new", f"model.path={tmp_path / 'backbone'}").checkpoint)[0].score
+    assert (new.response.spread != 1).all() and torch.equal(new.response.spread, new.criterion.spread)
     with pytest.raises(ValueError, match=r"head.kept=5: the head to go on from has 3"):
         train_late(tmp_path / "other", start, "head.kept=5")
