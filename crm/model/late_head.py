@@ -34,6 +34,9 @@ class TextPooling(nn.Module):
     them.
     """
 
+    centre: Tensor
+    spread: Tensor
+
     def __init__(self, hidden_size: int, queries: int, width: int, size: int, inner: int) -> None:
         super().__init__()
         self.register_buffer("centre", torch.zeros(hidden_size))
@@ -106,10 +109,11 @@ class LateHead(nn.Module):
         In pretrained backbones a few numbers of a state are a hundred times as large as others and drown them.
         """
         if not self.response.outer.bias.any():  # else it was trained
-            places = torch.cat([group[group >= 0] for group in texts.responses])
+            seen = states[torch.cat([group[group >= 0] for group in texts.responses])]
+            spread = seen.std(dim=0)
             for pooling in (self.response, self.criterion):
-                pooling.centre.copy_(states[places].mean(dim=0))  # type: ignore[operator]
-                pooling.spread.copy_(states[places].std(dim=0).clamp(min=1e-6))  # type: ignore[operator]
+                pooling.centre.copy_(seen.mean(dim=0))
+                pooling.spread.copy_(spread.clamp(min=spread.median() / 100))
 
     def forward(self, states: Tensor, texts: TextTokens) -> HeadOutput:
         """Scores (B, 2) float32, from states (M, H) of a batch's tokens; in float32 whatever is around it.

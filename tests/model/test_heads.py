@@ -77,8 +77,8 @@ def test_a_head_goes_on_from_a_trained_one_where_it_reads_the_same() -> None:
 def pooling() -> TextPooling:
     torch.manual_seed(3)
     pooling = TextPooling(hidden_size=6, queries=2, width=3, size=4, inner=5)
-    pooling.centre.normal_()  # type: ignore[operator]
-    pooling.spread.uniform_(1, 3)  # type: ignore[operator]
+    pooling.centre.normal_()
+    pooling.spread.uniform_(1, 3)
     return pooling
 
 
