@@ -90,7 +90,7 @@ def test_words_that_nobody_understands_are_not_ranked(browser: Any, address: str
         add(page, "cheap")
         headline(page, "No ranking")
         expect(page.locator("#because")).to_have_text(
-            "'cheap': prices are beside the models on the page, not in their answers."
+            "“cheap”: prices are beside the models on the page, not in their answers"
         )
         expect(page.locator(".chip.lost")).to_contain_text("not in their answers: does not count")
         assert not page.locator("#rows .row").count() and not page.get_by_role("button", name="Show it anyway").count()

@@ -79,7 +79,7 @@ def test_the_folder_holds_config_curves_summary_and_the_model_of_the_best_step(
     folder, outcome, read = run
     summary = json.loads((folder / "summary.json").read_text())
     assert yaml.safe_load((folder / "config.yaml").read_text()) == summary["config"]
-    unset = dict.fromkeys(("kept", "width"))
+    unset = {"kept": None, "width": None, "dropout": 0.0}
     assert summary["config"]["head"] == {"name": "scalar", **unset}
     assert load_checkpoint(outcome.checkpoint)[2]["digest"] == outcome.digest == summary["digest"]
     assert (summary["steps"], summary["counts"]["read"]) == (3, 24)
