@@ -75,9 +75,8 @@ class FrozenLayers:
 
 def split_at(backbone: Any, layers: int) -> tuple[Any, Any]:
     """The lowest ``layers`` without a norm, and those above with it; they share all else that the backbone has."""
-    lower, upper = copy.copy(backbone), copy.copy(backbone)
-    lower._modules = {**backbone._modules, "layers": backbone.layers[:layers], "norm": nn.Identity()}
-    upper._modules = {**backbone._modules, "layers": backbone.layers[layers:]}
+    lower, upper = (copy.deepcopy(backbone, {id(part): part for part in backbone.children()}) for _ in range(2))
+    lower.layers, lower.norm, upper.layers = backbone.layers[:layers], nn.Identity(), backbone.layers[layers:]
     return lower, upper
 
 
