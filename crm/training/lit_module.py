@@ -138,7 +138,8 @@ class LitRewardModel(L.LightningModule):
 
         Lightning refuses to clip for a fused AdamW, which could unscale gradients itself; bfloat16 does not scale them.
         """
-        clipped = clip_grad_norm_(self.parameters(), self.optimizer_config.clip or math.inf)
+        weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+        clipped = clip_grad_norm_(weights, self.optimizer_config.clip or math.inf)
         norm = float(clipped.full_tensor() if isinstance(clipped, DTensor) else clipped)
         if not math.isfinite(norm):
             raise NonFiniteError(f"the gradient norm is {norm} at optimizer step {self.global_step}: {WAY_OUT}")
