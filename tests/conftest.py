@@ -200,6 +200,9 @@ def make_model(tokenizer: Any) -> Callable[..., Any]:
         if head == "late":  # a new one says nothing about any criterion
             torch.manual_seed(seed)
             torch.nn.init.normal_(score.criterion.outer.weight, std=0.5)
+            for pooling in (score.response, score.criterion):  # as on a pretrained backbone
+                torch.nn.init.normal_(pooling.centre)
+                torch.nn.init.uniform_(pooling.spread, 0.5, 2)
         return RewardModel(backbone, score, head).eval()
 
     return make
