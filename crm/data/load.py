@@ -15,6 +15,7 @@ from crm.data.own import load_prepared
 from crm.data.public.plain import personalized_rewardbench
 from crm.data.simulation.arena import lexicon_texts, simulate
 from crm.data.splits import Splits, split_by_prompt
+from crm.io.draws import grouped
 from crm.io.intake import Intake
 from crm.io.words import first_words
 from crm.model.heads import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION
@@ -59,11 +60,7 @@ def _split(config: DataConfig) -> Splits:
     else:
         parts = split_by_prompt(rows, config)
     test = parts.pop("test")
-    if source.suite_of is None:
-        parts["D"] = test
-    else:
-        for row in test:
-            parts.setdefault(source.suite_of(row), []).append(row)
+    parts |= {"D": test} if source.suite_of is None else grouped(test, source.suite_of)
     return Splits.of(parts, reading)
 
 

@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import accumulate
 
-from crm.io.draws import generator
+from crm.io.draws import generator, grouped
 from crm.schema import MAX_CRITERIA, Preference, folded
 
 OPERATIONS = ("none", "add", "remove", "replace")
@@ -52,10 +52,9 @@ class CriteriaPool:
             if topics:
                 topics_of.setdefault(folded(text), set()).update(topics)
                 text_of[folded(text)] = min(text, text_of.get(folded(text), text))
-        groups: dict[frozenset[str], list[str]] = {}
-        for key in sorted(topics_of):
-            groups.setdefault(frozenset(topics_of[key]), []).append(text_of[key])
-        self._groups = list(groups.items())  # in order of their smallest text
+        groups = grouped(sorted(topics_of), lambda key: frozenset(topics_of[key]))
+        self._groups = [(topics, [text_of[key] for key in keys]) for topics, keys in groups.items()]
+        """In order of their smallest text."""
 
     @classmethod
     def from_preferences(cls, preferences: Iterable[Preference]) -> CriteriaPool:
