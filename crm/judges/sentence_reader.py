@@ -125,14 +125,15 @@ class SentenceReader:
         return tuple(found) or (self._clause(sentence, self._probabilities([sentence])[0]),)
 
     def _clauses(self, part: str) -> list[Clause]:
-        cuts, whole = [match.span() for match in _SOFT.finditer(part)], self._probabilities([part])[0]
-        if not cuts or whole[-1] > FOREIGN:
-            return [self._clause(part, whole)]
-        edges = [(0, 0), *cuts, (len(part), len(part))]
+        edges = [(0, 0), *(match.span() for match in _SOFT.finditer(part)), (len(part), len(part))]
         spans = [(a, b) for a in range(len(edges) - 1) for b in range(a + 1, len(edges))]
         texts = [part[edges[a][1] : edges[b][0]].strip() for a, b in spans]
+        probabilities = dict(zip(spans, self._probabilities(texts), strict=True))
+        read = dict(zip(spans, map(self._clause, texts, probabilities.values()), strict=True))
+        whole = (0, len(edges) - 1)
+        if len(spans) == 1 or probabilities[whole][-1] > FOREIGN:
+            return [read[whole]]
         alone = {a: text for (a, b), text in zip(spans, texts, strict=True) if b == a + 1}
-        read = dict(zip(spans, map(self._clause, texts, self._probabilities(texts)), strict=True))
         joined = {a: alone[a] for a in alone if a and not _APART.search(part[slice(*edges[a])])}
         shared = {span: _with_noun(text, joined.get(span[0] + 1, "")) for span, text in zip(spans, texts, strict=True)}
         longer = {span: text for span, text in shared.items() if span[1] == span[0] + 1 and text != read[span].text}
