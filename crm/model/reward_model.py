@@ -97,8 +97,8 @@ class RewardModel(nn.Module):
     @torch.no_grad()
     def standardise(self, batch: Batch) -> None:
         """Have a late head standardise states as those of the batch are; other heads read few states and learn it."""
-        if isinstance(self.score, LateHead) and batch.texts is not None:
-            self.score.standardise(self._states(batch).flatten(0, 1).float(), batch.texts)
+        assert isinstance(self.score, LateHead) and batch.texts is not None
+        self.score.standardise(self._states(batch).flatten(0, 1).float(), batch.texts)
 
     def _read_padded(self, batch: PaddedBatch) -> torch.Tensor:
         """(B, 2, H): states at the read positions."""

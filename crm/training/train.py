@@ -101,8 +101,8 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     data = PreferenceDataModule(config, splits.train, splits.validation, encoder, tokenizer.pad_token_id)
     counts = data.counts()
     check_counts(config, counts)
-    if config.model.path is not None and next(model.backbone.parameters()).device.type != "meta":
-        model.standardise(data.layout.collate(data.validation_rows[:: len(data.validation_rows) // SAMPLE + 1]))
+    if resume is None and config.model.path is not None:
+        standardise(model, data)
     speed_up(config, model, counts["largest_batch_tokens"])
     steps = config.schedule.epochs * math.ceil(len(data.loader) / data.passes)
     steps = min(steps, config.schedule.max_steps or steps)
@@ -133,6 +133,13 @@ def settle_hardware(config: TrainConfig) -> None:
     settle_memory(config)
     if threads := config.trainer.threads or (1 if config.model.path is None else 0):  # more slow down a small model
         torch.set_num_threads(threads)
+
+
+def standardise(model: RewardModel, data: PreferenceDataModule) -> None:
+    """Show a late head what the states of a pretrained backbone are like, in a process that has its weights."""
+    if isinstance(model.score, LateHead) and next(model.backbone.parameters()).device.type != "meta":
+        rows = data.validation_rows[:: len(data.validation_rows) // SAMPLE + 1]
+        model.standardise(data.layout.collate(rows))
 
 
 def speed_up(config: TrainConfig, model: RewardModel, tokens: int) -> None:
