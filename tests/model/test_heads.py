@@ -115,6 +115,7 @@ def test_a_new_late_head_prefers_next_to_nothing_and_depends_on_its_seed_alone()
 
 def test_states_are_standardised_once_by_the_tokens_of_responses() -> None:
     """A number that is a hundred times as large as the others is then one of them."""
+    torch.manual_seed(0)
     head, states = LateHead.seeded(8, seed=5), torch.randn(9, 8) * torch.tensor([100.0] + [1.0] * 7) + 3
     texts = TextTokens(
         [torch.tensor([[0, -1], [1, 2]])], [torch.tensor([[8]])], torch.tensor([[0, 1]]), torch.tensor([[0]])
