@@ -11,8 +11,8 @@ from crm.judges.judge import TextJudge
 from crm.judges.sentence_reader import SentenceReader, bundled_reader
 from crm.schema import Message
 
-CLEAR = 1.1
-"""Log-odds for a clear difference in a criterion that counts once, 75 %: by convention, as no votes were fitted."""
+CLEAR = 2.2
+"""Log-odds for a clear difference in a criterion that counts once, 90 %: by convention, as no votes were fitted."""
 
 
 class TraitsJudge(TextJudge):

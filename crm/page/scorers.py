@@ -28,7 +28,7 @@ class WordsScorer:
 
     sees = "Your ranking counts form and style in the answers (length, lists, hedges, figures …), not truth or skill."
     win_rate = (
-        "50 % has as much of what you ask for, 75 % clearly more: a scale for counts, not measured on people’s votes"
+        "50 % has as much of what you ask for, 90 % clearly more: a scale for counts, not measured on people’s votes"
     )
     examples = (
         "short answers, no bullet points",

@@ -133,7 +133,7 @@ def test_a_person_types_and_sees_what_was_read(browser: Any, address: str) -> No
         expect(page.locator("#legend")).to_contain_text("Win rate against lister: 50 % has as much of what you ask for")
         expect(page.locator("#legend")).to_contain_text("not measured on people’s votes")
         page.locator("#rows .row").first.click()
-        expect(page.locator(".why")).to_contain_text("1.1 on every question is a win rate of 75 %")
+        expect(page.locator(".why")).to_contain_text("2.2 on every question is a win rate of 90 %")
         page.get_by_role("button", name="Take away: please be brief").click()
         add(page, "vibes")
         expect(chips.nth(1)).to_contain_text("not understood: does not count")

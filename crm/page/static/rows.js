@@ -190,7 +190,7 @@ function bars(row) {
   const rest = row.log_odds - row.shares.reduce((sum, share) => sum + share, 0);
   if (Math.abs(rest) > 0.005) parts.push(['whatever is asked', rest]);
   const most = Math.max(1, ...parts.map(([, share]) => Math.abs(share)));
-  return [el('p', { class: 'quiet' }, `What each line adds to its mean log-odds, ${signed(row.log_odds, 2)} in sum; 1.1 on every question is a win rate of 75 %.`),
+  return [el('p', { class: 'quiet' }, `What each line adds to its mean log-odds, ${signed(row.log_odds, 2)} in sum; 2.2 on every question is a win rate of 90 %.`),
     ...parts.map(([text, share]) => bar(text, share, (48 * Math.abs(share)) / most))];
 }
 
