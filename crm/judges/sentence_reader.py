@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 from scipy.special import softmax
 
 from crm.judges.clause_classifier import ClauseClassifier, Floats
+from crm.judges.refusals import refused_along
 
 NEAREST = 5
 FOREIGN = 0.35
@@ -36,12 +38,22 @@ _WEAK = re.compile(
     r"is welcome|now and then|not that important|a touch|preferably|at most a)\b",
     re.IGNORECASE,
 )
-_HARD = re.compile(r"(?<=[.!?;])\s+|\n+|\s*[;|]\s*|\s+[–—-]\s+", re.IGNORECASE)
+_QUOTED = re.compile(r"[\"“][^\"“”]*[\"”]|(?<!\w)['‘][^'‘’]+['’](?!\w)")
+_HARD = re.compile(r"(?<=\w\w[.!?;])\s+|\n+|;\s+|\s*\|\s*|\s+[–—-]\s+")
+"""Ends of sentences; "e.g. " and "1. " are none."""
 _NO = re.compile(r"(?:no|not|without|never)\b", re.IGNORECASE)
 _APART = re.compile(r"\b(?:but|with|yet|plus|though)\b", re.IGNORECASE)
 """Joints over which no noun is shared: "short but with examples"."""
+_WITHOUT = re.compile(
+    r"(?!.*(?:\b(?:no|not|never|nothing)\b|n't).*without)(?:\S+\s+){0,2}\S+(\s+)without(?:\s+\S+){1,6}$", re.IGNORECASE
+)
+"""A joint in short lines alone: "short answers without lists"."""
+_ARTICLE = re.compile(r"^(?:the|any|all|those|these)\s+", re.IGNORECASE)
+_THANKS = r"(?:please|pls|thanks|thank you|thx)(?: (?:in advance|so much|a lot))?\W*"
 _SOFT = re.compile(
-    r"\s*,\s*(?:(?:and|but|with|yet|plus|though)\s+)?|\s+(?:and|but|with|yet|plus|though)\s+", re.IGNORECASE
+    rf"\s*,(?!\s*{_THANKS}$)\s*(?:(?:and|but|or|nor|with|yet|plus|though)\s+)?|"
+    r"\s+(?:and|but|or|nor|with|yet|plus|though)\s+",
+    re.IGNORECASE,
 )
 
 
@@ -59,6 +71,10 @@ class Clause:
     confidence: float
     weight: float
     nearest: tuple[tuple[str, int, float], ...]
+
+
+Spanned = tuple[int, int, Clause]
+"""A clause with its first character in the text and the one after its last."""
 
 
 def plain(text: str) -> str:
@@ -111,40 +127,70 @@ class SentenceReader:
         A sentence is split at full stops and the like, and at commas and conjunctions where both parts are understood
         and ask for different things: "short answers, no lists" is two, "simple and clear words" one.
         """
-        found: list[Clause] = []
-        for part in filter(None, map(str.strip, _HARD.split(sentence))):
-            for clause in self._clauses(part):
-                if (
-                    found
-                    and clause.criterion
-                    and (clause.criterion, clause.side) == (found[-1].criterion, found[-1].side)
-                ):
-                    found[-1] = _joined(found[-1], clause)
-                else:
-                    found.append(clause)
-        return tuple(found) or (self._clause(sentence, self._probabilities([sentence])[0]),)
+        found: list[tuple[int, int, Clause]] = []
+        for start, end in _between(_joints(_HARD, sentence), sentence):
+            if found and re.fullmatch(_THANKS, sentence[start:end], re.IGNORECASE):
+                continue
+            for a, b, clause in self._clauses(sentence[start:end]):
+                found.append((start + a, start + b, clause))
+                if len(found) > 1 and (one := self._as_one(sentence, *found[-2:])):
+                    found[-2:] = [one]
+        return tuple(clause for *_, clause in found) or (self._whole(sentence),)
 
-    def _clauses(self, part: str) -> list[Clause]:
-        edges = [(0, 0), *(match.span() for match in _SOFT.finditer(part)), (len(part), len(part))]
+    def _as_one(self, sentence: str, first: Spanned, second: Spanned) -> Spanned | None:
+        """Neighbours that ask for the same as one clause.
+
+        Those that ask for a thing and its opposite are read together, else the second goes along with the first: "I
+        can't stand lyrical, flowery phrasing".
+        """
+        span, one, other = (first[0], second[1]), first[2], second[2]
+        if not one.criterion or one.criterion != other.criterion:
+            return None
+        if one.side == other.side:
+            return *span, _joined(one, other)
+        whole = self._whole(sentence[slice(*span)])
+        return *span, whole if whole.criterion == one.criterion else replace(one, text=whole.text)
+
+    def _whole(self, text: str) -> Clause:
+        return self._clause(text, self._probabilities([text])[0])
+
+    def _clauses(self, part: str) -> list[Spanned]:
+        joints = _joints(_SOFT, part)
+        if short := _WITHOUT.match(part):
+            joints = sorted([*joints, short.span(1)])
+        edges = [(0, 0), *joints, (len(part), len(part))]
         spans = [(a, b) for a in range(len(edges) - 1) for b in range(a + 1, len(edges))]
-        texts = [part[edges[a][1] : edges[b][0]].strip() for a, b in spans]
-        probabilities = dict(zip(spans, self._probabilities(texts), strict=True))
-        read = dict(zip(spans, map(self._clause, texts, probabilities.values()), strict=True))
+        places = {(a, b): (edges[a][1], edges[b][0]) for a, b in spans}
+        texts = [part[slice(*places[span])].strip() for span in spans]
+        probabilities = self._probabilities(texts)
+        read = dict(zip(spans, map(self._clause, texts, probabilities), strict=True))
         whole = (0, len(edges) - 1)
-        if len(spans) == 1 or probabilities[whole][-1] > FOREIGN:
-            return [read[whole]]
-        alone = {a: text for (a, b), text in zip(spans, texts, strict=True) if b == a + 1}
-        joined = {a: alone[a] for a in alone if a and not _APART.search(part[slice(*edges[a])])}
-        shared = {span: _with_noun(text, joined.get(span[0] + 1, "")) for span, text in zip(spans, texts, strict=True)}
-        longer = {span: text for span, text in shared.items() if span[1] == span[0] + 1 and text != read[span].text}
+        if len(spans) == 1 or probabilities[spans.index(whole), -1] > FOREIGN:
+            return [(*places[whole], read[whole])]
+        alone = [text for (a, b), text in zip(spans, texts, strict=True) if b == a + 1]
+        self._read_together(read, alone, [part[slice(*edge)] for edge in edges[:-1]])
+        return [(*places[span], read[span]) for span in _best_split(read, len(alone))]
+
+    def _read_together(self, read: dict[tuple[int, int], Clause], alone: Sequence[str], joints: Sequence[str]) -> None:
+        """Change what a part means beside others: a noun that it shares, a refusal that it falls under."""
+        lone = [read[place, place + 1] for place in range(len(alone))]
+        less = [bool(clause.criterion) and clause.side < 0 for clause in lone]
+        along = refused_along(alone, joints, less)
+        longer = {
+            place: _with_noun(text, following)
+            for place, (text, following) in enumerate(pairwise(alone))
+            if place not in along and not _APART.search(joints[place + 1])
+        }
+        longer = {place: text for place, text in longer.items() if text != alone[place]}
         if longer:
             borrowed = map(self._clause, longer.values(), self._probabilities(list(longer.values())))
-            read |= {span: one for span, one in zip(longer, borrowed, strict=True) if one.criterion}
-        refusals = {place for place, text in alone.items() if _NO.match(text)}
-        for start, end in spans:  # "no code, no tables" asks for two things, whether or not both are understood
-            if refusals.intersection(range(start + 1, end)):
+            read |= {(a, a + 1): one for a, one in zip(longer, borrowed, strict=True) if one.criterion}
+        refusals = {place for place, text in enumerate(alone) if _NO.match(text)}
+        for start, end in read:
+            if along.issuperset(range(start, end)):
+                read[start, end] = _turned(read[start, end])
+            elif refusals.intersection(range(start + 1, end)):  # "no code, no tables" asks for two things
                 read[start, end] = replace(read[start, end], criterion=None)
-        return _best_split(read, len(edges) - 1)
 
     def _probabilities(self, texts: Sequence[str]) -> Floats:
         return np.asarray(softmax(self._model.logits(texts) / self._temperature, axis=1), np.float32)
@@ -163,6 +209,19 @@ class SentenceReader:
         return Clause(text, name if confidence >= self.limit else None, side, confidence, weight, nearest)
 
 
+def _joints(pattern: re.Pattern[str], text: str) -> list[tuple[int, int]]:
+    """Where a pattern stands in a text, but for what is quoted."""
+    quoted = [match.span() for match in _QUOTED.finditer(text)]
+    spans = (match.span() for match in pattern.finditer(text))
+    return [span for span in spans if not any(start < span[0] < end for start, end in quoted)]
+
+
+def _between(joints: Sequence[tuple[int, int]], text: str) -> list[tuple[int, int]]:
+    """What lies between joints, where it is anything."""
+    edges = [(0, 0), *joints, (len(text), len(text))]
+    return [(before, after) for (_, before), (after, _) in pairwise(edges) if text[before:after].strip()]
+
+
 def _with_noun(text: str, following: str) -> str:
     """A single word with the noun that it shares: "short" before "simple sentences" is "short sentences"."""
     words = following.split()
@@ -172,31 +231,33 @@ def _with_noun(text: str, following: str) -> str:
     return f"{text} {words[1]}" if shares else text
 
 
+def _turned(clause: Clause) -> Clause:
+    """The same criterion, the other side."""
+    nearest = tuple((name, -side, sure) for name, side, sure in clause.nearest)
+    return replace(clause, text=f"no {_ARTICLE.sub('', clause.text)}", side=-clause.side, nearest=nearest)
+
+
 def _joined(first: Clause, second: Clause) -> Clause:
     """Two clauses that ask for the same, as the surer of them with the greater weight."""
     surer = max(first, second, key=lambda clause: clause.confidence)
     return replace(surer, text=f"{first.text}, {second.text}", weight=max(first.weight, second.weight))
 
 
-def _best_split(read: dict[tuple[int, int], Clause], count: int) -> list[Clause]:
-    """The split of ``count`` parts whose clauses are surest, each weighed by its share of the parts.
+def _best_split(read: dict[tuple[int, int], Clause], count: int) -> list[tuple[int, int]]:
+    """The spans, keys of ``read``, of the split of ``count`` parts whose clauses are surest.
 
-    A clause that is not understood is worth nothing, and one more clause costs a little, so that a sentence is split
-    only where that makes it clearer.
+    Each is weighed by its share of the parts; one that is not understood is worth nothing. A sentence is split only
+    where that makes it clearer.
     """
-    best: list[tuple[float, list[Clause]]] = [(0.0, [])]
+    best: list[tuple[float, list[tuple[int, int]]]] = [(0.0, [])]
     for end in range(1, count + 1):
         options = []
         for start in range(end):
             clause = read[start, end]
-            worth = (end - start) * clause.confidence * (clause.criterion is not None) - SPLIT_COST
-            options.append((best[start][0] + worth, [*best[start][1], clause]))
+            worth = (end - start) * clause.confidence * (clause.criterion is not None)
+            options.append((best[start][0] + worth, [*best[start][1], (start, end)]))
         best.append(max(options, key=lambda option: option[0]))
     return best[count][1]
-
-
-SPLIT_COST = 0.02
-"""What one more clause has to gain in confidence, in parts."""
 
 
 @cache

@@ -74,9 +74,23 @@ def test_the_surest_split_wins() -> None:
         return Clause("", name, 1, confidence, 1.0, ())
 
     read = {(0, 1): clause("a", 0.9), (1, 2): clause("b", 0.9), (0, 2): clause("a", 0.7)}
-    assert [each.criterion for each in module._best_split(read, 2)] == ["a", "b"]
+    assert module._best_split(read, 2) == [(0, 1), (1, 2)]
     read[0, 2] = clause("a", 0.95)
-    assert [each.criterion for each in module._best_split(read, 2)] == ["a"]
+    assert module._best_split(read, 2) == [(0, 2)]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "criterion", "side"),
+    [
+        ("I can't stand lyrical, flowery phrasing", "Poetic language", -1),
+        ("no lists, bullets above all", "Lists", -1),
+        ('never begin with "Sure, here is your answer..." please', "Openings", -1),
+        ("no emoji, thank you", "Liveliness", -1),
+        ("TL;DR at the bottom", "Summaries", 1),
+    ],
+)
+def test_a_line_that_asks_for_one_thing_is_not_taken_apart(sentence: str, criterion: str, side: int) -> None:
+    assert asked(sentence) == [(criterion, side)]
 
 
 def test_the_reader_knows_the_pool_and_every_measure_is_in_it() -> None:

@@ -1,0 +1,60 @@
+"""How far a refusal reaches: "I hate lists and headings" refuses both, "no lists, short answers" one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_TURNED = "skip|forget|leave|omit|drop|miss|hold|be afraid|be shy|shy|cut|stop|avoid|hesitate|spare|save|only|just|mind"
+"""What makes a wish of a refusal: "don't skip", "never forget", "not only"."""
+_NEVER = rf"(?:(?:do|does)(?:n'?t| not)|never)(?! (?:{_TURNED})\b)"
+_VERBS = re.compile(
+    r"(?<!n't )(?<!not )(?<!never )\b(?:hates?|dislikes?|detests?|loathes?|avoid(?:s|ing)?|skip|omit|remove|ban|"
+    r"leave out|spare me|fed up with|can(?:'?t|not) (?:stand|bear)|"
+    r"stop (?:using|adding|giving me|with)|enough (?:of|with)|(?:tired|sick) of|"
+    r"(?:annoyed|bothered) by|not a fan of|"
+    rf"{_NEVER} (?:want|like|need|use|add|include|give me|show(?: me)?|put in|write|enjoy|care for))\b",
+    re.IGNORECASE,
+)
+"""Refusals that reach over commas: "I hate lists, headings and bold"."""
+_WORDS = re.compile(
+    rf"\b(?:no(?! (?:need to|one|matter|problem|limit|doubt|less|more))|without|less|fewer|neither|nothing too|"
+    rf"{_NEVER}|not (?:too|so|overly|that|any)|too (?:much|many))"
+    r"(?:\s+\S+){1,4}$",
+    re.IGNORECASE,
+)
+"""Refusals that reach over "and" and "or", and over commas before these alone: "no lists, short answers"."""
+_OWN = re.compile(
+    r"(?:i|it|you|we|he|she|they|this|that|there|more|less|fewer|no|not|never|without|only|rather|instead|just|please|"
+    r"always|use|keep|give|be|get|write|make|show|tell|put|go|start|begin|end|cite|explain|add|include|stick|say|let|"
+    r"stay|answer|come|do|don'?t|sound|talk|speak|try|help|name|ask|have|has|is|are|so|some|plenty|lots)\b|"
+    r".*\b(?:welcome|fine|okay?|helps?|matters?|are good)\b",
+    re.IGNORECASE,
+)
+"""What has a wish of its own: begins like one, or says that something is welcome."""
+_LISTS, _LAST = ("", "and", "or", "nor"), ("or", "nor")
+MOST = 3
+"""Words of what is refused along with something else."""
+
+
+def refused_along(parts: Sequence[str], joints: Sequence[str], asks_less: Sequence[bool]) -> set[int]:
+    """Places of ``parts`` that fall under a refusal in a part before them.
+
+    ``joints`` are what stands before each part. One that ``asks_less`` ("short answers") is a wish of its own, unless
+    "or" stands before it.
+    """
+    words = [joint.strip(" ,").lower() for joint in joints]
+    listed = [
+        word in _LISTS and not _OWN.match(part) and len(part.split()) <= MOST and (word in _LAST or not less)
+        for part, word, less in zip(parts, words, asks_less, strict=True)
+    ]
+    found: set[int] = set()
+    for place, part in enumerate(parts):
+        end = place + 1
+        while end < len(parts) and listed[end] and not _VERBS.search(parts[end]):
+            end += 1
+        if _VERBS.search(part):
+            found.update(range(place + 1, end))
+        elif _WORDS.search(part):
+            found.update(range(place + 1, 1 + max((at for at in range(place + 1, end) if words[at]), default=place)))
+    return found
