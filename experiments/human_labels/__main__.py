@@ -2,8 +2,9 @@
 
 A row of the result is a training: on SummEval with half of its votes from pairs that flip, the same with votes as they
 come, on d2t, on both, on these and two sets whose labels are true by construction, on all four one aspect at a time
-(`mixture`), and the first with the scalar head. Each is asked about all sets; only its own are unseen documents of
-known aspects, the others are transfer. A judge that was trained elsewhere is a row too (``--checkpoint``).
+(`mixture`), on these and Topical-Chat, and the first with the scalar head. Each is asked about all sets; only its own
+are unseen documents of known aspects, the others are transfer. A judge that was trained elsewhere is a row too
+(``--checkpoint``).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from rich.progress import track
 from crm.config import compose
 from crm.data.load import load_data
 from crm.data.public.pairs import flips
-from crm.data.splits import Splits
+from crm.data.splits import Splits, split_by_prompt
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.judges.crm_judge import open_checkpoint
@@ -36,23 +37,26 @@ from experiments.jobs import Job, run_jobs
 MIXTURE = "four sets, one aspect each"
 MIXED = {"summeval": 2500, "d2t": 0, "concise_verbose": 300, "dsp": 300}
 """Sets of the mixture, and how many of their preferences train (0: all)."""
+WIDER, IN_PARTS = "five sets, one aspect each", "topicalchat in parts"
+"""Topical-Chat, which is otherwise measured on alone, with three tenths of its dialogues held out."""
+MIXTURES = {MIXTURE: MIXED, WIDER: {**MIXED, IN_PARTS: 0}}
+MIXED_SETTINGS = (
+    "data=file",
+    "data.train=0",
+    "data.validation=150",
+    "loss.off_criteria_penalty=0.1",
+    "model.use_layers=18",
+    "model.freeze_layers=18",
+    "head.dropout=0.5",
+    "schedule.comparisons_per_step=256",
+)
 ROWS = {
     "summeval": (),
     "summeval, votes as they come": ("data.train=0",),
     "d2t": ("data.name=d2t",),
     "summeval and d2t": ("data=mixture", "data.sources=[summeval,d2t]"),
     "four sets": ("data=mixture", "data.sources=[summeval,d2t,concise_verbose,dsp]"),
-    MIXTURE: (
-        "data=file",
-        "data.path='{out}/mixture'",
-        "data.train=0",
-        "data.validation=150",
-        "loss.off_criteria_penalty=0.1",
-        "model.use_layers=18",
-        "model.freeze_layers=18",
-        "head.dropout=0.5",
-        "schedule.comparisons_per_step=256",
-    ),
+    **dict.fromkeys(MIXTURES, ("data.path='{folder}'", *MIXED_SETTINGS)),
     "summeval, scalar head": (
         "head=scalar",
         "model.freeze_layers=8",
@@ -62,8 +66,8 @@ ROWS = {
 }
 """The scalar head trains four layers, since on frozen ones alone it could learn next to nothing."""
 OTHER, LENGTH = "another checkpoint", "more words"
-ASKED = ("summeval", "d2t", "topicalchat", "llmbar", "prometheus_hhh", "concise_verbose", "dsp")
-"""The first five labelled by people."""
+ASKED = ("summeval", "d2t", IN_PARTS, "topicalchat", "llmbar", "prometheus_hhh", "concise_verbose", "dsp")
+"""The first six labelled by people."""
 DATA_SEED = 1
 
 
@@ -93,8 +97,9 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def run(given: argparse.Namespace) -> None:
     """Seed by seed all trainings, then every model on every suite; what there is so far is written after each seed."""
-    if MIXTURE in given.rows:
-        write_mixture(given.out / "mixture", {name: splits(name, given.root, most) for name, most in MIXED.items()})
+    for row, sets in MIXTURES.items():
+        if row in given.rows:
+            write_mixture(mixture(row, given), {name: splits(name, given.root, most) for name, most in sets.items()})
     suites = {
         name: rows
         for source in given.asked
@@ -114,23 +119,38 @@ def run(given: argparse.Namespace) -> None:
 
 def job(row: str, seed: int, given: argparse.Namespace) -> Job:
     """The training of one row and seed."""
-    folder = given.out / f"{row.replace(', ', ' ').replace(' ', '_')}_{seed}"
-    own = (word.format(out=given.out.absolute()) for word in ROWS[row])
+    folder = given.out / f"{plain(row)}_{seed}"
+    own = (word.format(folder=mixture(row, given).absolute()) for word in ROWS[row])
     fixed = ("experiment=human_labels", *own, f"data.root={given.root}", f"data.seed={DATA_SEED}")
     return Job(f"{row}, {seed}", folder, (*fixed, f"seed={seed}", *given.overrides))
+
+
+def mixture(row: str, given: argparse.Namespace) -> Path:
+    """The folder of a mixture."""
+    return Path(given.out) / f"{plain(row)}_data"
+
+
+def plain(row: str) -> str:
+    """A row's name in those of folders."""
+    return row.replace(", ", " ").replace(" ", "_")
 
 
 def splits(name: str, root: str, train: int = 0, suite: int = 0) -> Splits:
     """A set in the parts of the study, with at most so many preferences to train on and in a suite (0: all)."""
     words = [
         "experiment=human_labels",
-        f"data.name={name}",
+        f"data.name={name.removesuffix(' in parts')}",
         f"data.root={root}",
         f"data.seed={DATA_SEED}",
         f"data.train={train}",
         f"data.suite={suite}",
     ]
-    return load_data(compose("train", words, Path()).data)
+    config = compose("train", words, Path()).data
+    found = load_data(config)
+    if name != IN_PARTS:
+        return found
+    parts = split_by_prompt(found.rows, config)
+    return Splits.of({"train": parts["train"], "validation": parts["validation"], "D": parts["test"]})
 
 
 def suites_of(name: str, root: str, most: int) -> dict[str, list[Preference]]:
@@ -158,7 +178,8 @@ def report(given: argparse.Namespace, frames: dict[str, list[pd.DataFrame]]) -> 
         name: {"commit": commit(), "overrides": given.overrides, "suites": accuracies(of)}
         for name, of in frames.items()
     }
-    rows[LENGTH] = {"suites": accuracies(next(iter(frames.values()))[:1], "length")}
+    lengths = accuracies(next(iter(frames.values()))[:1], "length")
+    rows[LENGTH] = {"suites": rows.get(LENGTH, {}).get("suites", {}) | lengths}
     replace_file(path, json.dumps({"suite": given.suite, "rows": rows}, indent=1) + "\n")
     table = [
         {"suite": suite, "n": cell["n"]}
