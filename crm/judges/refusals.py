@@ -27,7 +27,7 @@ _WORDS = re.compile(
 _OWN = re.compile(
     r"(?:i|it|you|we|he|she|they|this|that|there|more|less|fewer|no|not|never|without|only|rather|instead|just|please|"
     r"always|use|keep|give|be|get|write|make|show|tell|put|go|start|begin|end|cite|explain|add|include|stick|say|let|"
-    r"stay|answer|come|do|don'?t|sound|talk|speak|try|help|name|ask|have|has|is|are|so|some|plenty|lots)\b|"
+    r"stay|answer|come|do|don'?t|sound|talk|speak|try|help|name|ask|have|has|is|are|so|too|some|plenty|lots)\b|"
     r".*\b(?:welcome|fine|okay?|helps?|matters?|are good)\b",
     re.IGNORECASE,
 )
@@ -35,6 +35,11 @@ _OWN = re.compile(
 _LISTS, _LAST = ("", "and", "or", "nor"), ("or", "nor")
 MOST = 3
 """Words of what is refused along with something else."""
+
+
+def is_own(part: str) -> bool:
+    """Whether a part is a wish of its own, which nothing before it reaches."""
+    return _OWN.match(part) is not None
 
 
 def refused_along(parts: Sequence[str], joints: Sequence[str], asks_less: Sequence[bool]) -> set[int]:
@@ -45,7 +50,7 @@ def refused_along(parts: Sequence[str], joints: Sequence[str], asks_less: Sequen
     """
     words = [joint.strip(" ,").lower() for joint in joints]
     listed = [
-        word in _LISTS and not _OWN.match(part) and len(part.split()) <= MOST and (word in _LAST or not less)
+        word in _LISTS and not is_own(part) and len(part.split()) <= MOST and (word in _LAST or not less)
         for part, word, less in zip(parts, words, asks_less, strict=True)
     ]
     found: set[int] = set()

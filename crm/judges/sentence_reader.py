@@ -7,12 +7,10 @@ nothing is guessed. English only.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,20 @@ from scipy.special import softmax
 
 from crm.judges.clause_classifier import ClauseClassifier, Floats
 from crm.judges.refusals import refused_along
+from crm.judges.splitting import (
+    Span,
+    begins_wish,
+    is_contrast,
+    is_indifferent,
+    is_limit,
+    joints,
+    rejects,
+    sentences,
+    shares_noun,
+    weight,
+    with_noun,
+    without_article,
+)
 
 NEAREST = 5
 FOREIGN = 0.35
@@ -28,33 +40,6 @@ FOREIGN = 0.35
 KNOWN = 0.99
 """Confidence in a phrase that is known word for word."""
 STRONG, WEAK = 2.0, 0.5
-_STRONG = re.compile(
-    r"\b(?:above all(?: else)?|most of all|most important(?:ly)?|first and foremost|especially|really important|"
-    r"absolutely must|crucial(?:ly)?|essential|top priority|more than anything|matters? (?:the )?most)\b",
-    re.IGNORECASE,
-)
-_WEAK = re.compile(
-    r"\b(?:a (?:little )?bit|a little|slightly|somewhat|ideally|if possible|would be nice|wouldn['’]t hurt|"
-    r"is welcome|now and then|not that important|a touch|preferably|at most a)\b",
-    re.IGNORECASE,
-)
-_QUOTED = re.compile(r"[\"“][^\"“”]*[\"”]|(?<!\w)['‘][^'‘’]+['’](?!\w)")
-_HARD = re.compile(r"(?<=\w\w[.!?;])\s+|\n+|;\s+|\s*\|\s*|\s+[–—-]\s+")
-"""Ends of sentences; "e.g. " and "1. " are none."""
-_NO = re.compile(r"(?:no|not|without|never)\b", re.IGNORECASE)
-_APART = re.compile(r"\b(?:but|with|yet|plus|though)\b", re.IGNORECASE)
-"""Joints over which no noun is shared: "short but with examples"."""
-_WITHOUT = re.compile(
-    r"(?!.*(?:\b(?:no|not|never|nothing)\b|n't).*without)(?:\S+\s+){0,2}\S+(\s+)without(?:\s+\S+){1,6}$", re.IGNORECASE
-)
-"""A joint in short lines alone: "short answers without lists"."""
-_ARTICLE = re.compile(r"^(?:the|any|all|those|these)\s+", re.IGNORECASE)
-_THANKS = r"(?:please|pls|thanks|thank you|thx)(?: (?:in advance|so much|a lot))?\W*"
-_SOFT = re.compile(
-    rf"\s*,(?!\s*{_THANKS}$)\s*(?:(?:and|but|or|nor|with|yet|plus|though)\s+)?|"
-    r"\s+(?:and|but|or|nor|with|yet|plus|though)\s+",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)
@@ -127,11 +112,13 @@ class SentenceReader:
         A sentence is split at full stops and the like, and at commas and conjunctions where both parts are understood
         and ask for different things: "short answers, no lists" is two, "simple and clear words" one.
         """
-        found: list[tuple[int, int, Clause]] = []
-        for start, end in _between(_joints(_HARD, sentence), sentence):
-            if found and re.fullmatch(_THANKS, sentence[start:end], re.IGNORECASE):
-                continue
+        found: list[Spanned] = []
+        for start, end in sentences(sentence):
             for a, b, clause in self._clauses(sentence[start:end]):
+                if found and rejects(clause.text) and found[-1][2].criterion:
+                    first, _, last = found[-1]
+                    found[-1] = (first, start + b, _turned(last, sentence[first : start + b]))
+                    continue
                 found.append((start + a, start + b, clause))
                 if len(found) > 1 and (one := self._as_one(sentence, *found[-2:])):
                     found[-2:] = [one]
@@ -141,13 +128,15 @@ class SentenceReader:
         """Neighbours that ask for the same as one clause.
 
         Those that ask for a thing and its opposite are read together, else the second goes along with the first: "I
-        can't stand lyrical, flowery phrasing".
+        can't stand lyrical, flowery phrasing". Two limits cancel out.
         """
         span, one, other = (first[0], second[1]), first[2], second[2]
         if not one.criterion or one.criterion != other.criterion:
             return None
         if one.side == other.side:
             return *span, _joined(one, other)
+        if is_limit(other.text):
+            return None
         whole = self._whole(sentence[slice(*span)])
         return *span, whole if whole.criterion == one.criterion else replace(one, text=whole.text)
 
@@ -155,42 +144,53 @@ class SentenceReader:
         return self._clause(text, self._probabilities([text])[0])
 
     def _clauses(self, part: str) -> list[Spanned]:
-        joints = _joints(_SOFT, part)
-        if short := _WITHOUT.match(part):
-            joints = sorted([*joints, short.span(1)])
-        edges = [(0, 0), *joints, (len(part), len(part))]
+        edges = [(0, 0), *joints(part), (len(part), len(part))]
         spans = [(a, b) for a in range(len(edges) - 1) for b in range(a + 1, len(edges))]
         places = {(a, b): (edges[a][1], edges[b][0]) for a, b in spans}
         texts = [part[slice(*places[span])].strip() for span in spans]
         probabilities = self._probabilities(texts)
         read = dict(zip(spans, map(self._clause, texts, probabilities), strict=True))
-        whole = (0, len(edges) - 1)
-        if len(spans) == 1 or probabilities[spans.index(whole), -1] > FOREIGN:
+        whole, alone = (0, len(edges) - 1), [text for (a, b), text in zip(spans, texts, strict=True) if b == a + 1]
+        known = any(read[place, place + 1].confidence == KNOWN for place in range(len(alone)))
+        if len(spans) == 1 or (probabilities[spans.index(whole), -1] > FOREIGN and not known):
             return [(*places[whole], read[whole])]
-        alone = [text for (a, b), text in zip(spans, texts, strict=True) if b == a + 1]
         self._read_together(read, alone, [part[slice(*edge)] for edge in edges[:-1]])
         return [(*places[span], read[span]) for span in _best_split(read, len(alone))]
 
-    def _read_together(self, read: dict[tuple[int, int], Clause], alone: Sequence[str], joints: Sequence[str]) -> None:
-        """Change what a part means beside others: a noun that it shares, a refusal that it falls under."""
+    def _read_together(self, read: dict[Span, Clause], alone: Sequence[str], joints: Sequence[str]) -> None:
+        """Change what parts mean beside others: nouns that they share, refusals that they fall under, contrasts."""
         lone = [read[place, place + 1] for place in range(len(alone))]
-        less = [bool(clause.criterion) and clause.side < 0 for clause in lone]
-        along = refused_along(alone, joints, less)
-        longer = {
-            place: _with_noun(text, following)
-            for place, (text, following) in enumerate(pairwise(alone))
-            if place not in along and not _APART.search(joints[place + 1])
-        }
-        longer = {place: text for place, text in longer.items() if text != alone[place]}
-        if longer:
-            borrowed = map(self._clause, longer.values(), self._probabilities(list(longer.values())))
-            read |= {(a, a + 1): one for a, one in zip(longer, borrowed, strict=True) if one.criterion}
-        refusals = {place for place, text in enumerate(alone) if _NO.match(text)}
+        along = refused_along(alone, joints, [bool(one.criterion) and one.side < 0 for one in lone])
+        self._share_nouns(read, alone, [place for place in range(len(lone)) if place not in along], joints)
+        apart = {place for place, part in enumerate(alone) if begins_wish(part)}
+        turning = {place for place, part in enumerate(alone) if rejects(part)}
         for start, end in read:
             if along.issuperset(range(start, end)):
-                read[start, end] = _turned(read[start, end])
-            elif refusals.intersection(range(start + 1, end)):  # "no code, no tables" asks for two things
+                read[start, end] = _turned(read[start, end], f"no {without_article(read[start, end].text)}")
+            elif end - start > 1 and (
+                start in along or apart.intersection(range(start + 1, end)) or turning.intersection(range(start, end))
+            ):
                 read[start, end] = replace(read[start, end], criterion=None)
+        for place, joint in enumerate(joints):
+            if is_contrast(joint):
+                _contrast(read, place)
+
+    def _share_nouns(
+        self, read: dict[Span, Clause], alone: Sequence[str], places: Sequence[int], joints: Sequence[str]
+    ) -> None:
+        """Single words with the noun of the part after them, where they are understood and ask for something else."""
+        longer = {
+            place: text
+            for place in places
+            if place + 1 < len(alone) and shares_noun(joints[place + 1])
+            if (text := with_noun(alone[place], alone[place + 1])) != alone[place]
+        }
+        if longer:
+            borrowed = map(self._clause, longer.values(), self._probabilities(list(longer.values())))
+            for place, one in zip(longer, borrowed, strict=True):
+                known = read[place, place + 1]
+                if one.criterion and (one.criterion, one.side) != (known.criterion, known.side):
+                    read[place, place + 1] = one
 
     def _probabilities(self, texts: Sequence[str]) -> Floats:
         return np.asarray(softmax(self._model.logits(texts) / self._temperature, axis=1), np.float32)
@@ -205,36 +205,26 @@ class SentenceReader:
             first = (self.criteria[known // 2], 1 - 2 * (known % 2), KNOWN)
             nearest = (first, *(each for each in nearest if each[:2] != first[:2]))[:NEAREST]
         name, side, confidence = nearest[0]
-        weight = STRONG if _STRONG.search(text) else WEAK if _WEAK.search(text) else 1.0
-        return Clause(text, name if confidence >= self.limit else None, side, confidence, weight, nearest)
+        understood = confidence >= self.limit and not is_indifferent(text)
+        return Clause(text, name if understood else None, side, confidence, weight(text, STRONG, WEAK), nearest)
 
 
-def _joints(pattern: re.Pattern[str], text: str) -> list[tuple[int, int]]:
-    """Where a pattern stands in a text, but for what is quoted."""
-    quoted = [match.span() for match in _QUOTED.finditer(text)]
-    spans = (match.span() for match in pattern.finditer(text))
-    return [span for span in spans if not any(start < span[0] < end for start, end in quoted)]
+def _contrast(read: dict[Span, Clause], place: int) -> None:
+    """What stands at ``place`` is not meant: with the part before it, it is what that part asks for."""
+    meant = read[place - 1, place]
+    for start, end in read if meant.criterion else ():
+        if (start, end) == (place - 1, place + 1):
+            read[start, end] = replace(meant, text=read[start, end].text)
+        elif start < place < end:
+            read[start, end] = replace(read[start, end], criterion=None)
+    against = read[place, place + 1]
+    read[place, place + 1] = _turned(against, f"no {without_article(against.text)}")
 
 
-def _between(joints: Sequence[tuple[int, int]], text: str) -> list[tuple[int, int]]:
-    """What lies between joints, where it is anything."""
-    edges = [(0, 0), *joints, (len(text), len(text))]
-    return [(before, after) for (_, before), (after, _) in pairwise(edges) if text[before:after].strip()]
-
-
-def _with_noun(text: str, following: str) -> str:
-    """A single word with the noun that it shares: "short" before "simple sentences" is "short sentences"."""
-    words = following.split()
-    shares = (
-        len(text.split()) == 1 and len(words) == 2 and words[0].lower() not in ("no", "not", "without", "few", "more")
-    )
-    return f"{text} {words[1]}" if shares else text
-
-
-def _turned(clause: Clause) -> Clause:
+def _turned(clause: Clause, text: str) -> Clause:
     """The same criterion, the other side."""
     nearest = tuple((name, -side, sure) for name, side, sure in clause.nearest)
-    return replace(clause, text=f"no {_ARTICLE.sub('', clause.text)}", side=-clause.side, nearest=nearest)
+    return replace(clause, text=text, side=-clause.side, nearest=nearest)
 
 
 def _joined(first: Clause, second: Clause) -> Clause:

@@ -1,0 +1,85 @@
+"""Sentences that are taken apart, and what their parts say about one another."""
+
+from __future__ import annotations
+
+import pytest
+
+from crm.judges.sentence_reader import STRONG, WEAK, bundled_reader
+from crm.judges.splitting import joints, sentences
+
+Wish = tuple[str, int]
+SHORT, LISTS, CODE, EXAMPLES, EMOJI = ("Length", -1), ("Lists", -1), ("Code", 1), ("Examples", 1), ("Liveliness", -1)
+
+
+def wishes(sentence: str) -> list[Wish]:
+    read = bundled_reader().read(sentence)
+    return [(clause.criterion, clause.side) for clause in read if clause.criterion]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "asked"),
+    [
+        ("less formal, more examples", [("Professional tone", -1), EXAMPLES]),
+        ("more examples and fewer lists", [EXAMPLES, LISTS]),
+        ("code instead of explanations", [CODE]),
+        ("bullet points instead of prose", [("Lists", 1)]),
+        ("show me code rather than describing it", [CODE]),
+        ("concrete examples not abstract theory", [EXAMPLES]),
+        ("I do not like lists", [LISTS]),
+        ("No code unless it's needed", [("Code", -1)]),
+        ("Answers should be short, unless the topic is complicated", [SHORT]),
+        ("emojis? hell no", [EMOJI]),
+        ("Other people want bullet points. Not me.", [LISTS]),
+        ("everyone likes short answers, I don't", [("Length", 1)]),
+        ("no metaphors or stories, just say it", [("Analogies", -1), ("Storytelling", -1)]),
+        ("not too long, not too short", [SHORT, ("Length", 1)]),
+        ("I don't care about length", []),
+        ("cheap, open weights and short answers", [SHORT]),
+        ("1. short answers 2. no emojis 3. sources", [SHORT, EMOJI, ("Sources", 1)]),
+        ("formal but without jargon", [("Professional tone", 1), ("Vocabulary", -1)]),
+        ("short answers. no lists. thanks", [SHORT, LISTS]),
+    ],
+)
+def test_every_wish_is_found_the_right_way_round(sentence: str, asked: list[Wish]) -> None:
+    assert wishes(sentence) == asked
+
+
+def test_a_word_that_weighs_belongs_to_its_own_wish() -> None:
+    read = bundled_reader().read("above all short answers, a bit of humour, ideally with examples")
+    assert [(clause.criterion, clause.weight) for clause in read] == [
+        ("Length", STRONG),
+        ("Humour", WEAK),
+        ("Examples", WEAK),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("short. no lists! thanks", ["short.", "no lists!"]),
+        ("thank you", ["thank you"]),
+        ("say e.g. why", ["say e.g. why"]),
+        ("it ends in 1. 2. 3.", ["it ends in 1. 2. 3."]),
+        ("TL;DR first; no bold", ["TL;DR first", "no bold"]),
+        ('no "well... let me see" | short', ['no "well... let me see"', "short"]),
+        ("\n  \n", []),
+    ],
+)
+def test_where_sentences_end(text: str, parts: list[str]) -> None:
+    assert [text[slice(*span)] for span in sentences(text)] == parts
+
+
+@pytest.mark.parametrize(
+    ("part", "found"),
+    [
+        ("short answers without lists", [" "]),
+        ("never an answer without lists", []),
+        ("lists not prose", [" not "]),
+        ("it is not long", []),
+        ("short, please", []),
+        ('no "first, second and third", please', []),
+        ("short, but ideally with examples", [", but ", " with "]),
+    ],
+)
+def test_where_a_sentence_may_be_split(part: str, found: list[str]) -> None:
+    assert [part[slice(*span)] for span in joints(part)] == found
