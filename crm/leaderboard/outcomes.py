@@ -18,6 +18,8 @@ from crm.leaderboard.bank.bank import Bank
 from crm.report.statistics import Floats, Indices
 
 Flags = npt.NDArray[np.bool_]
+LEAST_QUERIES = 20
+"""With fewer queries, intervals of a win rate are some 40 points wide."""
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,12 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.staticfiles import StaticFiles
 
 from crm.leaderboard.bank.opening import PublishedRanking
+from crm.leaderboard.outcomes import LEAST_QUERIES
 from crm.leaderboard.ranking import Leaderboard
 from crm.page.facts import Facts
 from crm.page.picks import Picking, PicksRequest, VotesRequest
 from crm.page.profile import Profile
-from crm.page.ranker import LEAST_QUERIES, Ranker, Ranking, change, duels, typical, why_invalid
+from crm.page.ranker import Ranker, Ranking, change, duels, typical, why_invalid
 from crm.report.tables import csv_text
 from crm.web import Body, BodyLimit, request_mistake
 

@@ -14,7 +14,7 @@ from scipy.special import expit
 
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import in_turns
-from crm.leaderboard.outcomes import Outcomes
+from crm.leaderboard.outcomes import LEAST_QUERIES, Outcomes
 from crm.leaderboard.own_words import AT_ODDS, Understood, weights_of
 from crm.leaderboard.ranking import Leaderboard, compare
 from crm.leaderboard.validity import BankFlaws
@@ -27,8 +27,6 @@ MOST_UNREAD = 0.2
 """Share of comparisons without a verdict above which a ranking is not valid."""
 SEED = 1
 """Of the order of queries and of bootstrap intervals, the same for everybody."""
-LEAST_QUERIES = 20
-"""With fewer queries, intervals of a win rate are some 40 points wide."""
 
 
 @dataclass(frozen=True)

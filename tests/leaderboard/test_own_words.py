@@ -15,6 +15,7 @@ from crm.judges.sentence_reader import KNOWN, bundled_reader
 from crm.judges.traits_judge import TraitsJudge
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.matrix import Column, CriteriaMatrix
+from crm.leaderboard.outcomes import LEAST_QUERIES
 from crm.leaderboard.own_words import OwnWords
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.run import run_leaderboard
@@ -97,11 +98,21 @@ def test_sentences_about_answers_may_have_buyers_words(words: OwnWords) -> None:
 
 def test_a_criterion_that_nobody_scored_says_so_and_counts_once_it_is(words: OwnWords) -> None:
     (each,) = words.understood(["lots of humour"])
-    assert each.criterion == "Humour" and each.why == "nobody has scored “humour” on this bank"
+    assert each.criterion == "Humour" and each.why == "nobody has scored “humour” on enough questions of this bank"
     assert words.why_nothing(["funny answers"]).endswith("python bank.py score bank=... judge=llm (or checkpoint=...)")
     rows = len(words.bank.queries)
     words.matrix.add([Column("Humour", "people")], np.tile([3.0, 1.0, 2.0], rows))  # lister, long, short
     assert ranked(words, "lots of humour") == ["lister", "short", "long"]
+
+
+def test_a_few_ratings_do_not_make_a_criterion(words: OwnWords) -> None:
+    before = ranked(words, "short answers, lots of humour")
+    few = np.full(3 * len(words.bank.queries), np.nan)
+    few[: 3 * (LEAST_QUERIES - 1)] = 1.0
+    words.matrix.add([Column("Humour", "people")], few)
+    (short, humour) = words.understood(["short answers, lots of humour"])
+    assert short.why == "" and humour.why and humour.scored_by == ""
+    assert ranked(words, "short answers, lots of humour") == before
 
 
 def test_somebody_s_own_criteria_are_known_word_for_word(words: OwnWords) -> None:

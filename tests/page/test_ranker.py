@@ -14,10 +14,11 @@ from scipy.stats import kendalltau
 from crm.criteria.pool import Criterion
 from crm.judges.crm_judge import CrmJudge
 from crm.leaderboard.index import index_bank
+from crm.leaderboard.outcomes import LEAST_QUERIES
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.scoring import score_bank
 from crm.page.profile import Profile
-from crm.page.ranker import LEAST_QUERIES, Ranker, change, duels, why_invalid
+from crm.page.ranker import Ranker, change, duels, why_invalid
 from crm.page.scorers import IndexScorer
 from tests.page.conftest import small_bank
 from tests.page.counting import counting_ranker, reading
