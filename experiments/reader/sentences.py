@@ -24,9 +24,9 @@ LETTERS = re.compile("[a-z]{5,}")
 
 @cache
 def wordings() -> dict[str, Any]:
-    """``criteria`` with phrases and sentences of both sides, ``frames`` for them, and ``nothing``."""
+    """``criteria`` with words for both sides, ``frames``, ``statements``, ``contrasts`` for them, and ``nothing``."""
     read: dict[str, Any] = {}
-    for name in ("wordings.yaml", "nothing.yaml"):
+    for name in ("wordings.yaml", "statements.yaml", "nothing.yaml"):
         read |= yaml.safe_load(Path(__file__).with_name(name).read_text(encoding="utf-8"))
     return read
 
@@ -106,19 +106,37 @@ class Sentences:
         return side, text
 
     def _sentence(self, side: Side) -> str:
-        """A written one (45 %), a phrase of its own side in a frame that asks for it or one of the other side in a
-        frame that asks against it (48 %), or a phrase alone."""
+        """A written one (45 %), a phrase in a frame (39 %), in a statement (3 %), in a contrast (6 %), or alone."""
         rng, (name, which) = self._rng, side
         own = self._all["criteria"][name]
         kind = rng.random()
         if kind < 0.45:
             return str(rng.choice(own[which]["sentences"]))
-        phrases = KINDS[0] if kind < 0.7 else KINDS[1] if kind < 0.8 else KINDS[2]
-        if kind >= 0.93:
-            return str(rng.choice(own[which][rng.choice(KINDS)]))
+        if kind < 0.84:
+            return self._framed(side, rng.choices(KINDS, (19, 8, 9))[0])
+        if kind < 0.87:
+            return self._stated(side, rng.choice(("nouns", "commands")))
+        if kind < 0.93:
+            phrases = rng.choice(KINDS)
+            frame = rng.choice(self._all["contrasts"][phrases])
+            return str(frame.format(*(rng.choice(own[each][phrases]) for each in (which, OTHER[which]))))
+        return str(rng.choice(own[which][rng.choice(KINDS)]))
+
+    def _framed(self, side: Side, phrases: str) -> str:
+        """A phrase of the side in a frame that asks for it, or one of the other side in one that asks against it."""
+        rng, (name, which) = self._rng, side
         likes = rng.random() < 0.5
         frame = rng.choice(self._all["frames"][phrases]["for" if likes else "against"])
-        return str(frame.format(rng.choice(own[which if likes else OTHER[which]][phrases])))
+        return str(frame.format(rng.choice(self._all["criteria"][name][which if likes else OTHER[which]][phrases])))
+
+    def _stated(self, side: Side, phrases: str) -> str:
+        """That something is there or is not, and whether that is liked: "it never has lists, what a pain"."""
+        rng, (name, which) = self._rng, side
+        there, likes = rng.choice(("there", "not there")), rng.choice(("likes", "dislikes"))
+        own = which if (there == "there") == (likes == "likes") else OTHER[which]
+        statement = rng.choice(self._all["statements"][there][phrases])
+        statement = statement.format(rng.choice(self._all["criteria"][name][own][phrases]))
+        return str(rng.choice(self._all["reactions"][likes]).format(statement))
 
     def _foreign(self) -> str:
         """What asks for nothing: a written line, a query, or one to three words of other subjects."""
