@@ -37,7 +37,7 @@ from experiments.reader.sentences import Sentences, phrase_table, wordings
 
 OUT = Path(__file__).parents[2] / "crm/judges/reader.safetensors"
 BATCH, DECAY, SMOOTHING = 64, 0.05, 0.05
-CYCLES = ((4200, 3e-4, 1e-3), (4000, 2.5e-4, 6e-4))
+CYCLES = ((3600, 3e-4, 1e-3), (3200, 2.5e-4, 6e-4))
 """Steps, and the highest learning rates of the layers and of what is new."""
 LIMIT = 0.77
 """Confidence below which nothing is guessed."""

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from crm.judges.clause_classifier import BEGIN, END, EPSILON, LONGEST, PADDING, UNKNOWN, word_pieces
-from experiments.reader.sentences import KINDS, sides, wordings
+from experiments.reader.sentences import KINDS, american, sides, wordings
 
 LAYERS, PIECES = 3, 8250
 SPECIAL = (PADDING, UNKNOWN, BEGIN, END)
@@ -100,6 +100,7 @@ def kept_pieces(names: Sequence[str]) -> list[str]:
     for name, side in sides():
         own = wordings()["criteria"][name][side]
         texts += [text for kind in (*KINDS, "sentences") for text in own[kind]]
+    texts += [american(text) for text in texts]
     used = Counter(piece for row in word_pieces(names).encode_batch(texts) for piece in row.tokens)
     letters = [name for name in names if re.fullmatch(r"(##)?[!-~]", name)]
     usual = [name for name in names[COMMON] if re.fullmatch(r"(##)?[a-z0-9']+", name)]

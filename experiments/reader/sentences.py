@@ -20,6 +20,17 @@ Target = Mapping[int, float]
 OTHER = {"more": "less", "less": "more"}
 KINDS = ("nouns", "adjectives", "commands")
 LETTERS = re.compile("[a-z]{5,}")
+AMERICAN = {
+    r"\b(hum|col|fav|flav|lab|rum|hon|behavi|neighb)our": r"\1or",
+    r"\b((?:re|de)?(?:organ|summar|apolog|emphas|recogn|general|critic|priorit|personal|moral|formal|memor|special|"
+    r"real|patron|custom|categor|standard|dramat|sensational|trivial|minim|maxim|neutral))"
+    r"is(e|ed|es|er|ing|ation)\b": r"\1iz\2",
+    r"\banalys(e|ed|es|ing)\b": r"analyz\1",
+    r"\bcentre": "center",
+    r"\bgrey": "gray",
+    r"\bprogrammes?\b": "program",
+}
+"""Spellings of the wordings, and what Americans write."""
 
 
 @cache
@@ -42,6 +53,13 @@ def unseen() -> list[tuple[str, Side]]:
     return [(text, (name, side)) for name, side in sides() for text in criteria[name][side].get("unseen", ())]
 
 
+def american(text: str) -> str:
+    """The text in American spelling."""
+    for ours, theirs in AMERICAN.items():
+        text = re.sub(ours, theirs, text, flags=re.IGNORECASE)
+    return text
+
+
 def phrase_table() -> dict[str, Any]:
     """What `sentence_reader.Phrases` takes: phrases and sentences of one class alone, and the frames of phrases."""
     place = {side: row for row, side in enumerate(sides())}
@@ -49,7 +67,8 @@ def phrase_table() -> dict[str, Any]:
     for name, which in sides():
         for kind in (*KINDS, "sentences"):
             for text in wordings()["criteria"][name][which][kind]:
-                classes.setdefault(kind, {}).setdefault(plain(text), set()).add(place[name, which])
+                for spelled in {plain(text), american(plain(text))}:
+                    classes.setdefault(kind, {}).setdefault(spelled, set()).add(place[name, which])
     frames = {
         kind: {ask: sorted({_around(frame) for frame in texts}) for ask, texts in asks.items()}
         for kind, asks in wordings()["frames"].items()
@@ -148,8 +167,10 @@ class Sentences:
         return " ".join(rng.choice(self._all["words"]) for _ in range(rng.choice((1, 1, 1, 2, 3))))
 
     def _typed(self, text: str) -> str:
-        """The text with the case, end, apostrophes and slips of somebody who types."""
+        """The text with the spelling, case, end, apostrophes and slips of somebody who types."""
         rng, case, end = self._rng, self._rng.random(), self._rng.random()
+        if rng.random() < 0.4:
+            text = american(text)
         if case < 0.3:
             text = text.lower()
         elif case < 0.32:
