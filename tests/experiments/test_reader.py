@@ -13,8 +13,9 @@ from crm.judges.sentence_reader import SentenceReader
 from experiments.reader.__main__ import LIMIT, four_bits, train, write
 from experiments.reader.measure import HELD_OUT, calibrate, calibration_error, logits_of
 from experiments.reader.network import LAYERS, SPECIAL, ClauseNetwork, pretrained
-from experiments.reader.sentences import KINDS, OTHER, Sentences, sides, unseen, wordings
+from experiments.reader.sentences import KINDS, OTHER, Sentences, american, phrase_table, sides, unseen, wordings
 
+OTHER_SIGHT = {"there": "not there", "not there": "there"}
 QUERIES = ["How tall is Mount Everest", "Translate this into French"]
 
 
@@ -46,6 +47,31 @@ def test_a_phrase_in_a_frame_against_it_asks_for_the_other_side() -> None:
     }
     assert made & against
     assert not made & set(criteria[name][OTHER[side]]["sentences"])
+
+
+def test_what_is_felt_about_a_statement_decides_the_side() -> None:
+    name, side = sides()[0]
+    statements, reactions = wordings()["statements"], wordings()["reactions"]
+
+    def sentences(which: str) -> set[str]:
+        return {
+            reaction.format(statement.format(phrase))
+            for there, likes in (("there", "likes"), ("not there", "dislikes"))
+            for own, seen in ((which, there), (OTHER[which], OTHER_SIGHT[there]))
+            for statement in statements[seen]["nouns"]
+            for phrase in wordings()["criteria"][name][own]["nouns"]
+            for reaction in reactions[likes]
+        }
+
+    made = {Sentences(seed, QUERIES)._stated((name, side), "nouns") for seed in range(200)}
+    assert made <= sentences(side) and not made & sentences(OTHER[side])
+
+
+def test_both_spellings_are_known() -> None:
+    texts = ["humour", "well organised", "summarise it", "advise me", "precise", "four paragraphs", "size", "surprise me"]
+    assert [american(text) for text in texts] == ["humor", "well organized", "summarize it", *texts[3:]]
+    known = phrase_table()["phrases"]["adjectives"]
+    assert known["colourful"] == known["colorful"]
 
 
 def test_every_side_has_words_enough_and_none_is_in_the_held_out_set() -> None:
