@@ -28,8 +28,10 @@ from experiments.reader.network import ClauseNetwork
 from experiments.reader.sentences import sides, unseen, wordings
 
 HELD_OUT = Path(__file__).with_name("held_out.json")
-"""Sentences by somebody who has not seen the wordings: ``one`` criterion, ``several``, ``nothing``; and ``strangers``,
-of one criterion each, by somebody who has not seen those either."""
+"""Sentences by somebody who has not seen the wordings: ``one`` criterion, ``several``, ``nothing``.
+
+By others, who have not seen those either: ``strangers`` and ``roundabout``, of one criterion each; ``lists`` of two or
+three; ``terse``, what people type first, with every reading that is right, which may be none."""
 
 
 def logits_of(model: ClauseNetwork, tokenizer: Any, texts: Sequence[str]) -> Tensor:
@@ -57,12 +59,15 @@ def measure(path: Path, root: str) -> dict[str, Any]:
     held_out = json.loads(HELD_OUT.read_text(encoding="utf-8"))
     one = {"counted": [row for row in held_out["one"] if row["name"] in MEASURES]}
     one["judged"] = [row for row in held_out["one"] if row["name"] not in MEASURES]
-    one["strangers"] = held_out["strangers"]
+    one |= {name: held_out[name] for name in ("strangers", "roundabout")}
     found: dict[str, Any] = {"limit": reader.limit, "bytes": path.stat().st_size, "digest": reader.digest}
     for kind, rows in one.items():
         found[kind] = _one(reader, rows)
-    found["several"] = _several(reader, held_out["several"])
-    found["boards of just-eval"] = boards(reader, read_public_bank("justeval", root), held_out["one"])
+    found |= {name: _several(reader, held_out[name]) for name in ("several", "lists")}
+    found["terse"] = _terse(reader, held_out["terse"])
+    bank = read_public_bank("justeval", root)
+    found["boards of just-eval"] = boards(reader, bank, held_out["one"])
+    found["boards, strangers"] = boards(reader, bank, [*held_out["strangers"], *held_out["roundabout"]])
     refused = [all(clause.criterion is None for clause in reader.read(row["text"])) for row in held_out["nothing"]]
     found["nothing"] = {"refused": _share(refused)}
     return found
@@ -162,6 +167,23 @@ def _several(reader: SentenceReader, rows: Sequence[dict[str, Any]]) -> dict[str
         asked, found, right = asked + len(wanted), found + len(read), right + len(wanted & read)
     return {"found of what is asked": _share([1] * right + [0] * (asked - right)),
             "right of what is understood": _share([1] * right + [0] * (found - right))}  # fmt: skip
+
+
+def _terse(reader: SentenceReader, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    lost: list[bool] = []
+    right: list[bool] = []
+    refused: list[bool] = []
+    for row in rows:
+        read = {(clause.criterion, clause.side) for clause in reader.read(row["text"]) if clause.criterion}
+        accepted = {(each["name"], 1 if each["side"] == "more" else -1) for each in row["accept"]}
+        (lost if accepted else refused).append(not read)
+        if accepted and read:
+            right.append(read <= accepted)
+    return {
+        "refused": _share(lost),
+        "right of what is understood": _share(right),
+        "refused, of what no criterion means": _share(refused),
+    }
 
 
 def calibration_error(confidence: np.ndarray, right: np.ndarray, bins: int = 10) -> float:
