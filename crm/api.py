@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -28,7 +28,7 @@ from crm.data.public.banks import FOLDERS
 from crm.evaluation.run import run_evaluation
 from crm.judges.config import AnyJudgeConfig, JudgeConfig
 from crm.judges.open import OpenedJudge, check_judge, open_judge
-from crm.judges.traits_judge import TraitsJudge
+from crm.judges.traits_judge import WHY, TraitsJudge
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import open_bank
 from crm.leaderboard.config import BankConfig
@@ -39,7 +39,7 @@ from crm.leaderboard.run import rank_bank
 from crm.model.folders import FILES, checkpoint_folder
 from crm.model.model_card import CARD
 from crm.rewards.rl import grpo_reward
-from crm.rewards.scoring import Group, Pair, Rewards, answer_turns, criteria_texts, prompt_turns
+from crm.rewards.scoring import NO_VERDICT, Group, Pair, Rewards, answer_turns, criteria_texts, prompt_turns
 from crm.schema import GENERIC_CRITERION
 
 Text = str | Sequence[Mapping[str, str]]
@@ -143,11 +143,12 @@ class Judge:
     def compare(self, prompt: Text, first: Text, second: Text, criteria: Criteria = ()) -> float | None:
         """The probability in [0, 1] that the user prefers ``first``, from the mean log-odds of both orders.
 
-        None, with a warning, where the two cannot be read.
+        None, with a warning that says why, where there is no answer.
         """
-        (logit,) = self._rewards.of_pairs([Pair(_group(prompt, [first, second], criteria), 0, 1)])
+        group = _group(prompt, [first, second], criteria)
+        (logit,) = self._rewards.of_pairs([Pair(group, 0, 1)])
         if logit is None:
-            self._warn(1, 1, stacklevel=3)
+            warnings.warn(f"1 of 1 could not be judged: {self._why(group, (0, 1))}", stacklevel=2)
         return None if logit is None else float(expit(logit))
 
     def best_of(self, prompt: Text, responses: Sequence[Text], criteria: Criteria = ()) -> int:
@@ -159,7 +160,7 @@ class Judge:
         scores = self._scores(group) if self.pointwise or len(group.responses) > 1 else [0.0]
         known = [place for place, score in enumerate(scores) if score is not None]
         if not known:
-            raise ValueError(f"responses: none of {len(scores)} can be read; give shorter ones, at least one")
+            raise ValueError(f"none of {len(scores)} responses can be judged: {self._why(group, range(len(scores)))}")
         return max(known, key=lambda place: scores[place] or 0.0)
 
     def rank(self, bank: Bank | str | Path, criteria: Criteria | Mapping[str, float] = ()) -> pd.DataFrame:
@@ -214,15 +215,16 @@ class Judge:
 
     def _scores(self, group: Group) -> list[float | None]:
         scores = self._rewards.of_groups([group])[0]
-        if lost := sum(score is None for score in scores):
-            self._warn(lost, len(scores), stacklevel=4)
+        if lost := [place for place, score in enumerate(scores) if score is None]:
+            warnings.warn(f"{len(lost)} of {len(scores)} could not be judged: {self._why(group, lost)}", stacklevel=3)
         return scores
 
-    def _warn(self, lost: int, asked: int, stacklevel: int) -> None:
-        why = f"prompt, response and criteria together are longer than the {self.max_length} tokens that it reads"
-        if isinstance(self._opened.judge, TraitsJudge):
-            why = "nothing of the criteria is understood, can be counted, or the response is too short to say"
-        warnings.warn(f"{lost} of {asked} could not be judged: {why}", stacklevel=stacklevel)
+    def _why(self, group: Group, lost: Iterable[int]) -> str:
+        """What keeps responses, by their places in ``group``, from being read."""
+        if not isinstance(self._opened.judge, TraitsJudge):
+            return f"prompt, response and criteria together are longer than the {self.max_length} tokens that it reads"
+        words = dict.fromkeys(self._rewards.why_unread(Pair(group, place, place)) for place in lost)
+        return ", and ".join(WHY[word] for word in words if word != NO_VERDICT)
 
 
 def _group(prompt: Text, responses: Sequence[Text] | str, criteria: Criteria) -> Group:

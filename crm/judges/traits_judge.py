@@ -9,18 +9,24 @@ from functools import cache, lru_cache
 from crm.criteria.counting import MEASURES, Text
 from crm.judges.judge import TextJudge
 from crm.judges.sentence_reader import SentenceReader, bundled_reader
-from crm.schema import Message
+from crm.schema import GENERIC_CRITERION, Message
 
 CLEAR = 2.2
 """Log-odds for a clear difference in a criterion that counts once, 90 %: by convention, as no votes were fitted."""
+SUCH_AS = 'such as "short answers, no lists"'
+WHY = {
+    "no_criteria": f"no criteria are given; say what you prefer, {SUCH_AS}",
+    "not_understood": f"nothing of the criteria is understood; say in English what you prefer, {SUCH_AS}",
+    "not_counted": f"nothing that the criteria ask for can be counted; name the form or style of an answer, {SUCH_AS}",
+    "at_odds": "the criteria ask for a thing and its opposite in equal parts; take one away",
+    "empty": "the response is empty",
+    "too_short": "the response is too short to count what the criteria ask for; give a longer one",
+}
+"""Why there is no number, by the word for it."""
 
 
 class TraitsJudge(TextJudge):
-    """Scores a response by what can be counted in it, in log-odds; it reads no prompt.
-
-    A comparison fails as ``not_understood`` where nothing of its criteria is, as ``not_counted`` where nothing that is
-    understood can be counted, and as ``too_short`` where a response is too short to say.
-    """
+    """Scores a response by what can be counted in it, in log-odds; it reads no prompt, and fails as in `WHY`."""
 
     def __init__(self, reader: SentenceReader | None = None) -> None:
         self.reader = reader or bundled_reader()
@@ -34,14 +40,18 @@ class TraitsJudge(TextJudge):
         if isinstance(weights, str):
             return weights
         text = "\n".join(turn.content for turn in response)
+        if not text.strip():
+            return "empty"
         total = self._counted(tuple(weights.items()), text)
         return "too_short" if math.isnan(total) else total
 
     def _read(self, criteria: tuple[str, ...]) -> Mapping[str, float] | str:
+        if criteria == (GENERIC_CRITERION,):
+            return "no_criteria"
         clauses = [clause for line in criteria for clause in self.reader.read(line) if clause.criterion]
         known = summed((str(each.criterion), each.side * each.weight) for each in clauses if each.criterion in MEASURES)
         counted = {name: by for name, by in known.items() if by}
-        return counted or ("not_counted" if clauses else "not_understood")
+        return counted or ("at_odds" if known else "not_counted" if clauses else "not_understood")
 
 
 def summed(weights: Iterable[tuple[str, float]]) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from crm.leaderboard.own_words import OwnWords
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.run import run_leaderboard
 from crm.leaderboard.scoring import score_bank
-from crm.schema import Message
+from crm.schema import GENERIC_CRITERION, Message
 from tests.made_files import bank_of
 
 
@@ -137,6 +138,37 @@ def test_a_judge_has_no_verdict_where_nothing_is_understood_or_counted() -> None
     assert TraitsJudge().score(["purple monkey dishwasher"], response) == "not_understood"
     assert TraitsJudge().score(["lots of humour"], response) == "not_counted"
     assert TraitsJudge().score(["short sentences"], response) == "too_short"
+    assert TraitsJudge().score(["short answers", "long answers"], response) == "at_odds"
+    assert TraitsJudge().score([GENERIC_CRITERION], response) == "no_criteria"
+    assert TraitsJudge().score(["no lists"], (Message("assistant", " \n"),)) == "empty"
+
+
+@pytest.mark.parametrize(
+    ("criteria", "responses", "why"),
+    [
+        ("candle", ["Yes.", "No."], "nothing of the criteria is understood; say in English"),
+        ("lots of humour", ["Yes.", "No."], "nothing that the criteria ask for can be counted"),
+        (["short answers", "long answers"], ["Yes.", "No."], "the criteria ask for a thing and its opposite"),
+        ((), ["Yes.", "No."], "no criteria are given; say what you prefer"),
+        ("short sentences", ["", "Yes."], "the response is empty, and the response is too short to count"),
+    ],
+)
+def test_the_python_api_names_what_keeps_it_from_judging(criteria: Any, responses: list[str], why: str) -> None:
+    judge = load_judge("traits")
+    with pytest.warns(UserWarning, match=f"2 of 2 could not be judged: {why}"):
+        assert judge.score("Why?", responses, criteria) == [None, None]
+    with pytest.warns(UserWarning, match=f"1 of 1 could not be judged: {why.partition(',')[0]}"):
+        assert judge.compare("Why?", *responses, criteria) is None
+    with pytest.raises(ValueError, match=f"none of 2 responses can be judged: {why}"), pytest.warns(UserWarning):
+        judge.best_of("Why?", responses, criteria)
+
+
+def test_an_empty_response_has_no_score() -> None:
+    judge, answer = load_judge("traits"), "Good answer here."
+    with pytest.warns(UserWarning, match="1 of 2 could not be judged: the response is empty"):
+        assert judge.best_of("Why?", [" \n", answer], "no lists") == 1
+    with pytest.warns(UserWarning, match="the response is empty"):
+        assert judge.compare("Why?", "", answer, "short answers") is None
 
 
 def test_the_command_says_what_it_understood(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
