@@ -8,12 +8,14 @@ judge.score("Explain DNS", ["Short.", "Long ..."], criteria="Prefers concise ans
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from numbers import Real
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -40,7 +42,7 @@ from crm.model.folders import FILES, checkpoint_folder
 from crm.model.model_card import CARD
 from crm.rewards.rl import grpo_reward
 from crm.rewards.scoring import NO_VERDICT, Group, Pair, Rewards, answer_turns, criteria_texts, prompt_turns
-from crm.schema import GENERIC_CRITERION
+from crm.schema import GENERIC_CRITERION, short
 
 Text = str | Sequence[Mapping[str, str]]
 """A text, or a conversation as ``[{"role": ..., "content": ...}, ...]``."""
@@ -169,8 +171,7 @@ class Judge:
         Win rates in [0, 1] are against the bank's baseline, with 95 % intervals. ``{criterion: weight}`` says how much
         each counts, below 0 where it is disliked; for head=late and traits. What was read is stored beside the model.
         """
-        weights = list(criteria.values()) if isinstance(criteria, Mapping) else []
-        wanted = _criteria(criteria)
+        weights, wanted = _weights(criteria) if isinstance(criteria, Mapping) else [], _criteria(criteria)
         folder = None if isinstance(bank, Bank) or not Path(bank).is_dir() else bank
         bank = bank if isinstance(bank, Bank) else load_bank(bank)
         judge = self._opened.judge
@@ -231,7 +232,7 @@ def _group(prompt: Text, responses: Sequence[Text] | str, criteria: Criteria) ->
     """Checked texts. Raises ``ValueError`` naming what is blank or no text."""
     if isinstance(criteria, Mapping):
         raise ValueError("criteria: weights count in judge.rank alone; give a text or a list of texts")
-    given = [responses] if isinstance(responses, str) else list(responses)
+    given = _listed(responses, "responses")
     if not given:
         raise ValueError("responses: expected one or more texts, got none")
     texts = tuple(answer_turns(text, f"responses[{place}]") for place, text in enumerate(given))
@@ -239,7 +240,23 @@ def _group(prompt: Text, responses: Sequence[Text] | str, criteria: Criteria) ->
 
 
 def _criteria(given: Criteria | Mapping[str, float]) -> tuple[str, ...]:
-    return criteria_texts([given] if isinstance(given, str) else list(given or ()), "criteria")
+    return criteria_texts(_listed(given, "criteria"), "criteria")
+
+
+def _weights(criteria: Mapping[str, float]) -> list[float]:
+    weights = list(criteria.values())
+    if not all(isinstance(by, Real) and math.isfinite(by) for by in weights):
+        raise ValueError(f"criteria={short(dict(criteria))}: expected finite numbers as weights")
+    if weights and not any(weights):
+        raise ValueError(f"criteria={short(dict(criteria))}: expected one weight at least that is not 0")
+    return weights
+
+
+def _listed(given: Any, name: str) -> list[Any]:
+    """A text or several. Raises ``ValueError`` for what is neither."""
+    if not isinstance(given, Iterable | None):
+        raise ValueError(f"{name}={given!r}: expected a text, or a list of texts")
+    return [given] if isinstance(given, str) else list(() if given is None else given)
 
 
 def _composed(command: str, words: Sequence[str], run_dir: Path) -> Any:

@@ -116,11 +116,24 @@ def test_what_cannot_be_read_is_none_with_a_reason(head: str, judges: dict[str, 
 def test_a_mistake_names_its_argument(judges: dict[str, Judge]) -> None:
     for prompt, responses, criteria, message in (
         (ASK, [], TASTE, "responses: expected one or more"),
+        (ASK, 7, TASTE, "responses=7: expected a text, or a list of texts"),
+        (ASK, [SHORT], 5, "criteria=5: expected a text, or a list of texts"),
         (7, [SHORT], TASTE, "prompt"),
         (ASK, [SHORT], {TASTE: -1}, "criteria: weights count in judge.rank alone"),
     ):
         with pytest.raises(ValueError, match=message):
             judges["scalar"].score(prompt, responses, criteria)
+    for name in ("late", "traits"):
+        judge = judges.get(name) or load_judge(name)
+        for criteria, message in (
+            (5, "criteria=5: expected a text, or a list of texts"),
+            ({TASTE: 0}, r"criteria={'Prefers concise answers': 0}: expected one weight at least that is not 0"),
+            ({TASTE: math.nan}, r"criteria={.*: nan}: expected finite numbers"),
+            ({TASTE: 1, "jargon": -math.inf}, r"criteria={.*-inf}: expected finite numbers"),
+            ({TASTE: "2"}, r"criteria={.*: '2'}: expected finite numbers"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                judge.rank("simulated", criteria)
     assert judges["scalar"].score(ASK, [SHORT], None) == judges["scalar"].score(ASK, [SHORT])
     with pytest.raises(ValueError, match="learning_rte: no such setting"):
         train(data="simulation", learning_rte=1)
