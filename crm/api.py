@@ -190,11 +190,12 @@ class Judge:
         Suites end in + (the criteria of the user who voted) or - (of the other). ``data`` is a file, a folder or a
         public set; by default what the model was trained on. ``words`` and ``settings`` are those of ``evaluate.py``.
         """
+        place = self._checkpoint("evaluate", "python evaluate.py judge=traits data=<votes> evaluates it")
         named = [] if data is None else [f"data={data}"]
-        given = [f"checkpoint={hydra_value(str(self.folder))}", "progress=false", *named, *words, *_words(settings)]
+        given = [f"checkpoint={hydra_value(str(place))}", "progress=false", *named, *words, *_words(settings)]
         given.append(f"predictions={hydra_value(str(self._opened.predictions))}")
-        with TemporaryDirectory() as place:
-            results = run_evaluation(_composed("evaluate", given, Path(place)), show=False)
+        with TemporaryDirectory() as out:
+            results = run_evaluation(_composed("evaluate", given, Path(out)), show=False)
         rows = [(row.suite, row.value, row.low, row.high, row.n) for row in results if row.metric == "accuracy"]
         return pd.DataFrame(rows, columns=["suite", "accuracy", "low", "high", "n"])
 
@@ -207,12 +208,18 @@ class Judge:
 
     def push_to_hub(self, repo: str, *, private: bool = False) -> str:
         """Upload the model as ``owner/name`` and return its address; log in before with ``hf auth login``."""
+        folder = self._checkpoint("upload", 'train(...).judge has one, and anybody can load_judge("traits")')
         from huggingface_hub import HfApi
 
         api = HfApi()
         address = api.create_repo(repo, private=private, exist_ok=True)
-        api.upload_folder(repo_id=repo, folder_path=self.folder, allow_patterns=[CARD, *FILES])
+        api.upload_folder(repo_id=repo, folder_path=folder, allow_patterns=[CARD, *FILES])
         return str(address)
+
+    def _checkpoint(self, use: str, instead: str) -> Path:
+        if isinstance(self._opened.judge, TraitsJudge):
+            raise ValueError(f'load_judge("traits") has no checkpoint to {use}; {instead}')
+        return self.folder
 
     def _scores(self, group: Group) -> list[float | None]:
         scores = self._rewards.of_groups([group])[0]

@@ -207,6 +207,15 @@ def test_a_model_is_pushed_without_what_lies_beside_it(
     assert sent == {path.name for path in judge.folder.iterdir()} - {"notes.md"}
 
 
+def test_own_words_have_no_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.HfApi", None)
+    judge = load_judge("traits")
+    with pytest.raises(ValueError, match=r"no checkpoint to evaluate; python evaluate\.py judge=traits data=<votes>"):
+        judge.evaluate("simulation")
+    with pytest.raises(ValueError, match=r"no checkpoint to upload; train\(\.\.\.\)\.judge has one"):
+        judge.push_to_hub("me/x")
+
+
 @pytest.mark.slow
 def test_train_evaluate_and_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
