@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -64,13 +65,15 @@ def markdown_text(frame: pd.DataFrame, caption: str = "") -> str:
 
 
 def csv_text(frame: pd.DataFrame, caption: str = "") -> str:
-    """CSV with full-precision numbers; a caption is one ``#`` line before the header (``read_csv(skiprows=1)``).
+    """CSV with full-precision numbers; a caption is one ``#`` line before the header (``read_csv(comment="#")``).
 
-    White space in text becomes one space, and text that a spreadsheet would run as a formula gets an apostrophe.
+    White space in text becomes one space, and text that a spreadsheet would run as a formula gets an apostrophe. If
+    any has a ``#``, all are quoted, so that it starts no comment.
     """
-    line = " ".join(caption.split()).replace('"', "'")
-    table = frame.map(_csv_cell).rename(columns=_csv_cell).to_csv(index=False, lineterminator="\n")
-    return (f'"# {line}"\n' if line else "") + str(table)
+    line, cells = _csv_cell(caption).replace('"', "'"), frame.map(_csv_cell).rename(columns=_csv_cell)
+    quoting = csv.QUOTE_NONNUMERIC if "#" in cells.to_csv(index=False) else csv.QUOTE_MINIMAL
+    table = cells.to_csv(index=False, lineterminator="\n", quoting=quoting)
+    return (f'#,"{line}"\n' if line else "") + str(table)
 
 
 def latex_text(frame: pd.DataFrame, caption: str = "") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import math
 import re
@@ -51,8 +52,21 @@ def test_csv_with_a_caption_is_read_back_in_full_precision(tmp_path: Path) -> No
     frame = pd.DataFrame({"suite": ["D+", "T-"], "value": [1 / 3, 2 / 3], "n": [7, 8]})
     write_table(tmp_path / "new", "suites", frame, "n = 7, seeds 1")
     path = tmp_path / "new/suites.csv"
-    assert path.read_text().startswith('"# n = 7, seeds 1"\nsuite,value,n\n')
-    pd.testing.assert_frame_equal(pd.read_csv(path, skiprows=1), frame)
+    assert path.read_text().startswith('#,"n = 7, seeds 1"\nsuite,value,n\n')
+    for skipped in ({"comment": "#"}, {"skiprows": 1}):
+        pd.testing.assert_frame_equal(pd.read_csv(path, **skipped), frame)  # type: ignore[call-overload]
+
+
+def test_a_hash_in_a_csv_is_no_comment(tmp_path: Path) -> None:
+    """In its first cell, in a later one, in a column's name; numbers stay numbers, and missing ones missing."""
+    frame = pd.DataFrame(
+        {"model": ["#1 bot", "C# coder, 'v2'", "plain"], "v": [1 / 3, math.nan, 2.0], "in #": [1, 2, 3]}
+    )
+    frame["by"] = ["x # y", None, "#"]
+    write_table(tmp_path, "t", frame, "asked for #1, =1+1")
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "t.csv", comment="#"), frame)
+    caption, *rows = csv.reader(io.StringIO((tmp_path / "t.csv").read_text(encoding="utf-8")))
+    assert caption == ["#", "asked for #1, =1+1"] and [len(row) for row in rows] == [4] * 4, "no cell is a formula"
 
 
 def test_markdown_keeps_its_columns_whatever_the_cells_hold() -> None:
