@@ -170,7 +170,8 @@ def duels(ranking: Ranking, model: str) -> list[dict[str, Any]]:
     part = ranking.part
     if model not in part.responses or model == part.baseline:
         others = ", ".join(name for name in part.authors if name != part.baseline)
-        raise ValueError(f"model: {short(model)} is not compared with {part.baseline!r} here; there are {others}")
+        why = "is the baseline, which has no comparison with itself" if model == part.baseline else "is not ranked here"
+        raise ValueError(f"model: {short(model)} {why}; choose one of {others}")
     logits = ranking.logits(model)
     found = [
         {

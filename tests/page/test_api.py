@@ -58,7 +58,7 @@ def test_routes_answer_what_the_ranker_says(ranker: Ranker, http: TestClient) ->
     assert ranking["lines"] == ["concise"] and ranking["leaderboard"][0]["shares"] == pytest.approx([1.0])
     assert http.get("/api/v1/health").json() == {"status": "ok"}
     answer = http.post("/api/v1/why", json={"profile": second, "model": "gpt"})
-    assert "'gpt' is not compared with 'base' here; there are brief, middle" in answer.json()["error"]
+    assert "'gpt' is not ranked here; choose one of brief, middle" in answer.json()["error"]
 
 
 @pytest.mark.parametrize(("file", "name"), [("leaderboard_page.md", "client"), ("picking.md", "picks")])

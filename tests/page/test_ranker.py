@@ -161,8 +161,11 @@ def test_duels_are_the_queries_of_one_model(make_ranker: Any) -> None:
     assert found[0]["probability"] == pytest.approx(expit(2.0))
     assert (found[0]["response"], found[0]["baseline_response"]) == ("wordy wordy wordy wordy", "base base")
     assert sum(duel["probability"] for duel in found) / 8 == pytest.approx(ranking.board.win_rates()["wordy"])
-    for name in ("base", "nobody"):
-        with pytest.raises(ValueError, match=f"model: '{name}' is not compared with 'base' here; there are brief"):
+    for name, why in (
+        ("base", "is the baseline, which has no comparison with itself"),
+        ("nobody", "is not ranked here"),
+    ):
+        with pytest.raises(ValueError, match=f"model: '{name}' {why}; choose one of brief"):
             duels(ranking, name)
 
 
