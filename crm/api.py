@@ -47,7 +47,7 @@ from crm.schema import GENERIC_CRITERION, short
 Text = str | Sequence[Mapping[str, str]]
 """A text, or a conversation as ``[{"role": ..., "content": ...}, ...]``."""
 Criteria = str | Sequence[str]
-"""One criterion or several; none stand for what most people prefer."""
+"""One criterion or several; none stand for what most people prefer, which a checkpoint knows and traits do not."""
 
 
 def load_judge(checkpoint: str | Path, *, batch_size: int = 64, precision: str = "32-true") -> Judge:

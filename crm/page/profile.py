@@ -29,11 +29,9 @@ EXAMPLE: dict[str, Any] = {
 
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=MAX_CHARACTERS)]
-Lines = Annotated[
-    tuple[Text, ...],
-    Field(max_length=1000),
-    AfterValidator(lambda lines: tuple(dict.fromkeys(line for line in lines if line))),
-]
+Distinct = AfterValidator(lambda lines: tuple(dict.fromkeys(line for line in lines if line)))
+Lines = Annotated[tuple[Text, ...], Field(max_length=MAX_LINES), Distinct]
+Topics = Annotated[tuple[Text, ...], Field(max_length=1000), Distinct]
 Weight = Annotated[float, Field(ge=0.01, le=100.0)]
 
 
@@ -43,10 +41,10 @@ class Profile(Body):
     model_config = ConfigDict(frozen=True, json_schema_extra={"examples": [EXAMPLE]})
 
     criteria: Lines = ()
-    """Likes, a line each; with no dislikes either, what most people would find better is asked."""
+    """Likes, a line each. With no lines at all a checkpoint ranks by what most people prefer; ``traits`` refuses."""
     dislikes: Lines = ()
     """What counts against an answer, a line each."""
-    topics: Lines = ()
+    topics: Topics = ()
     """Of the bank; empty for all."""
     baseline: Text = ""
     """The LLM to compare with; empty for the bank's own."""

@@ -19,7 +19,7 @@ from crm.config import compose
 from crm.leaderboard.config import BankConfig
 from crm.page.api import FILES, MAX_BODY, VERSION
 from crm.page.facts import Facts, facts_of
-from crm.page.profile import Profile
+from crm.page.profile import MAX_LINES, Profile
 from crm.page.ranker import Ranker
 from crm.page.run import make_app
 from crm.schema import GENERIC_CRITERION
@@ -27,6 +27,7 @@ from tests.page.conftest import client_of, small_bank
 from tests.test_docs import DOCS, example
 
 CONCISE = {"criteria": ["concise"]}
+LINES = list("abcdefghijklmnopqrstu")
 JSON = {"Content-Type": "application/json"}
 
 
@@ -81,6 +82,7 @@ def test_every_route_is_described(http: TestClient) -> None:
     fields = document["components"]["schemas"]["Profile"]["properties"]
     assert set(fields) == {"criteria", "dislikes", "topics", "baseline", "queries", "drop_flawed", "weights"}
     assert all(field["description"] for field in fields.values())
+    assert fields["criteria"]["maxItems"] == fields["dislikes"]["maxItems"] == MAX_LINES == 20
     wrong = document["paths"]["/api/v1/rank"]["post"]["responses"]["422"]["content"]["application/json"]["schema"]
     assert wrong == {"$ref": "#/components/schemas/Mistake"}, "as it is answered"
 
@@ -113,7 +115,8 @@ def test_numbers_that_are_not_known_are_null(http: TestClient) -> None:
         ("rank", b"\xff\xfe", "^body: expected JSON in UTF-8"),
         ("rank", '{"criteria": [null]}', r"^criteria\[0\]: expected a valid string"),
         ("rank", json.dumps({"criteria": ["x" * 501]}), r"^criteria\[0\]: string should have at most 500 .*, got 'x"),
-        ("rank", json.dumps({"dislikes": list("abcdefghijklmnopqrstu")}), "21 lines .* at most 20"),
+        ("rank", json.dumps({"dislikes": LINES}), "^dislikes: list should have at most 20 items .* 21"),
+        ("rank", json.dumps({"criteria": LINES[:11], "dislikes": LINES[11:]}), "21 lines .* at most 20"),
         ("rank", '{"topics": ["../../etc/passwd"]}', "^topics: '../../etc/passwd' is not in the bank"),
         ("rank", '{"weights": [NaN], "criteria": ["x"]}', r"^weights\[0\]: expected .* got nan"),
         ("rank", '{"weights": [0], "criteria": ["x"]}', r"^weights\[0\]: expected greater than or equal to 0.01"),
