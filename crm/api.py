@@ -169,7 +169,8 @@ class Judge:
         """LLMs of ``bank`` (`load_bank`), best first: ``model``, ``win_rate``, ``low``, ``high``, ``rank``.
 
         Win rates in [0, 1] are against the bank's baseline, with 95 % intervals. ``{criterion: weight}`` says how much
-        each counts, below 0 where it is disliked; for head=late and traits. What was read is stored beside the model.
+        each counts, below 0 where it is disliked; for head=late and traits. What was read is stored beside the model;
+        of traits, ``.attrs["understood"]`` says how each clause was.
         """
         weights, wanted = _weights(criteria) if isinstance(criteria, Mapping) else [], _criteria(criteria)
         folder = None if isinstance(bank, Bank) or not Path(bank).is_dir() else bank
@@ -177,12 +178,16 @@ class Judge:
         judge = self._opened.judge
         if isinstance(judge, TraitsJudge):
             words = OwnWords(judge.reader, open_matrix(bank, folder))
-            for lost in (each for each in words.understood(wanted, weights) if each.why):
+            understood = words.understood(wanted, weights)
+            for lost in (each for each in understood if each.why):
                 warnings.warn(str(lost), stacklevel=2)
             board = Leaderboard(words.outcomes(wanted, weights))
         else:
+            understood = []
             board = rank_bank(self._opened, bank, wanted or (GENERIC_CRITERION,), weights, progress=False)
-        return board.frame()[["model", "win_rate", "low", "high", "rank"]]
+        table = board.frame()[["model", "win_rate", "low", "high", "rank"]]
+        table.attrs["understood"] = [str(each) for each in understood]
+        return table
 
     def evaluate(self, data: str | Path | None = None, *words: str, **settings: Any) -> pd.DataFrame:
         """Accuracy in [0, 1] on held-out votes, a row a suite: ``suite``, ``accuracy``, ``low``, ``high``, ``n``.

@@ -141,9 +141,11 @@ def test_a_mistake_names_its_argument(judges: dict[str, Judge]) -> None:
 
 def test_a_line_that_is_not_understood_is_warned_of() -> None:
     with pytest.warns(UserWarning, match="“flibber glorp wazzle”: not understood"):
-        load_judge("traits").rank(
+        table = load_judge("traits").rank(
             load_bank("simulated", queries=20), criteria=["short answers", "flibber glorp wazzle"]
         )
+    read, lost = table.attrs["understood"]
+    assert read == "“short answers” is read as shorter answers (0.99), by counting" and "not understood" in lost
 
 
 @pytest.mark.parametrize("head", ["pairwise", "late"])
