@@ -29,7 +29,7 @@ def wishes(sentence: str) -> list[Wish]:
         ("No code unless it's needed", [("Code", -1)]),
         ("Answers should be short, unless the topic is complicated", [SHORT]),
         ("emojis? hell no", [EMOJI]),
-        ("Other people want bullet points. Not me.", [LISTS]),
+        ("Bullet points? Not for me.", [LISTS]),
         ("everyone likes short answers, I don't", [("Length", 1)]),
         ("no metaphors or stories, just say it", [("Analogies", -1), ("Storytelling", -1)]),
         ("not too long, not too short", [SHORT, ("Length", 1)]),
