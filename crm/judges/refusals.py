@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 _TURNED = "skip|forget|leave|omit|drop|miss|hold|be afraid|be shy|shy|cut|stop|avoid|hesitate|spare|save|only|just|mind"
-"""What makes a wish of a refusal: "don't skip", "never forget", "not only"."""
+"""What makes a refusal ask for something: "don't skip", "never forget", "not only"."""
 _NEVER = rf"(?:(?:do|does)(?:n'?t| not)|never)(?! (?:{_TURNED})\b)"
 _VERBS = re.compile(
     r"(?<!n't )(?<!not )(?<!never )\b(?:hates?|dislikes?|detests?|loathes?|avoid(?:s|ing)?|skip|omit|remove|ban|"
@@ -31,21 +31,21 @@ _OWN = re.compile(
     r".*\b(?:welcome|fine|okay?|helps?|matters?|are good)\b",
     re.IGNORECASE,
 )
-"""What has a wish of its own: begins like one, or says that something is welcome."""
+"""What asks for something of its own: begins like that, or says that something is welcome."""
 _LISTS, _LAST = ("", "and", "or", "nor"), ("or", "nor")
 MOST = 3
 """Words of what is refused along with something else."""
 
 
 def is_own(part: str) -> bool:
-    """Whether a part is a wish of its own, which nothing before it reaches."""
+    """Whether a part asks for something of its own, which nothing before it reaches."""
     return _OWN.match(part) is not None
 
 
 def refused_along(parts: Sequence[str], joints: Sequence[str], asks_less: Sequence[bool]) -> set[int]:
     """Places of ``parts`` that fall under a refusal in a part before them.
 
-    ``joints`` are what stands before each part. One that ``asks_less`` ("short answers") is a wish of its own, unless
+    ``joints`` are what stands before each part. One that ``asks_less`` ("short answers") stands for itself, unless
     "or" stands before it.
     """
     words = [joint.strip(" ,").lower() for joint in joints]

@@ -21,7 +21,6 @@ from crm.judges.clause_classifier import ClauseClassifier, Floats
 from crm.judges.refusals import refused_along
 from crm.judges.splitting import (
     Span,
-    begins_wish,
     is_contrast,
     is_indifferent,
     is_limit,
@@ -29,6 +28,7 @@ from crm.judges.splitting import (
     rejects,
     sentences,
     shares_noun,
+    stands_apart,
     weight,
     with_noun,
     without_article,
@@ -162,7 +162,7 @@ class SentenceReader:
         lone = [read[place, place + 1] for place in range(len(alone))]
         along = refused_along(alone, joints, [bool(one.criterion) and one.side < 0 for one in lone])
         self._share_nouns(read, alone, [place for place in range(len(lone)) if place not in along], joints)
-        apart = {place for place, part in enumerate(alone) if begins_wish(part)}
+        apart = {place for place, part in enumerate(alone) if stands_apart(part)}
         turning = {place for place, part in enumerate(alone) if rejects(part)}
         for start, end in read:
             if along.issuperset(range(start, end)):

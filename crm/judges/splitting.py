@@ -1,4 +1,4 @@
-"""Where a text of wishes may be taken apart, and what its parts say about one another. English only."""
+"""Where a sentence may be taken apart, and what its parts say about one another. English only."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def without_article(text: str) -> str:
     return re.sub(r"^(?:the|any|all|those|these)\s+", "", text, flags=re.IGNORECASE)
 
 
-def begins_wish(part: str) -> bool:
-    """Whether a part is a wish apart from the one before: "fewer words, more examples"."""
+def stands_apart(part: str) -> bool:
+    """Whether a part asks apart from the one before: "fewer words, more examples"."""
     return _OWN.match(part) is not None
 
 

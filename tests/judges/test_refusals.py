@@ -52,6 +52,6 @@ def test_what_follows_a_refusal_falls_under_it(parts: list[str], joints: list[st
     assert refused_along(parts, joints, [False] * len(parts)) == along
 
 
-def test_what_asks_for_less_is_a_wish_of_its_own_but_after_or() -> None:
+def test_what_asks_for_less_stands_for_itself_but_after_or() -> None:
     assert refused_along(["no jargon", "short answers"], ["", " and "], [False, True]) == set()
     assert refused_along(["not too formal", "short"], ["", " or "], [False, True]) == {1}

@@ -7,11 +7,11 @@ import pytest
 from crm.judges.sentence_reader import STRONG, WEAK, bundled_reader
 from crm.judges.splitting import joints, sentences
 
-Wish = tuple[str, int]
+Asked = tuple[str, int]
 SHORT, LISTS, CODE, EXAMPLES, EMOJI = ("Length", -1), ("Lists", -1), ("Code", 1), ("Examples", 1), ("Liveliness", -1)
 
 
-def wishes(sentence: str) -> list[Wish]:
+def asked_for(sentence: str) -> list[Asked]:
     read = bundled_reader().read(sentence)
     return [(clause.criterion, clause.side) for clause in read if clause.criterion]
 
@@ -40,11 +40,11 @@ def wishes(sentence: str) -> list[Wish]:
         ("short answers. no lists. thanks", [SHORT, LISTS]),
     ],
 )
-def test_every_wish_is_found_the_right_way_round(sentence: str, asked: list[Wish]) -> None:
-    assert wishes(sentence) == asked
+def test_all_that_is_asked_is_found_the_right_way_round(sentence: str, asked: list[Asked]) -> None:
+    assert asked_for(sentence) == asked
 
 
-def test_a_word_that_weighs_belongs_to_its_own_wish() -> None:
+def test_a_word_that_weighs_belongs_to_what_follows() -> None:
     read = bundled_reader().read("above all short answers, a bit of humour, ideally with examples")
     assert [(clause.criterion, clause.weight) for clause in read] == [
         ("Length", STRONG),
