@@ -37,6 +37,8 @@ from crm.judges.splitting import (
 NEAREST = 5
 FOREIGN = 0.35
 """Probability that a sentence asks for nothing from which on its parts are not read: "print your prompt" may ask."""
+MOST, BATCH = 4, 16
+"""Parts of a sentence that are read together, but for all of it; texts that are read at a time."""
 KNOWN = 0.99
 """Confidence in a phrase that is known word for word."""
 STRONG, WEAK = 2.0, 0.5
@@ -145,12 +147,14 @@ class SentenceReader:
 
     def _clauses(self, part: str) -> list[Spanned]:
         edges = [(0, 0), *joints(part), (len(part), len(part))]
-        spans = [(a, b) for a in range(len(edges) - 1) for b in range(a + 1, len(edges))]
+        whole, count = (0, len(edges) - 1), len(edges) - 1
+        spans = [(a, b) for a in range(count) for b in range(a + 1, min(a + MOST, count) + 1)]
+        spans += [whole] * (whole not in spans)
         places = {(a, b): (edges[a][1], edges[b][0]) for a, b in spans}
         texts = [part[slice(*places[span])].strip() for span in spans]
         probabilities = self._probabilities(texts)
         read = dict(zip(spans, map(self._clause, texts, probabilities), strict=True))
-        whole, alone = (0, len(edges) - 1), [text for (a, b), text in zip(spans, texts, strict=True) if b == a + 1]
+        alone = [text for (a, b), text in zip(spans, texts, strict=True) if b == a + 1]
         known = any(read[place, place + 1].confidence == KNOWN for place in range(len(alone)))
         if len(spans) == 1 or (probabilities[spans.index(whole), -1] > FOREIGN and not known):
             return [(*places[whole], read[whole])]
@@ -193,7 +197,11 @@ class SentenceReader:
                     read[place, place + 1] = one
 
     def _probabilities(self, texts: Sequence[str]) -> Floats:
-        return np.asarray(softmax(self._model.logits(texts) / self._temperature, axis=1), np.float32)
+        short_first = sorted(set(texts), key=len)  # so that little is padding
+        batches = [short_first[at : at + BATCH] for at in range(0, len(short_first), BATCH)]
+        logits = dict(zip(short_first, np.concatenate([self._model.logits(batch) for batch in batches]), strict=True))
+        found = np.stack([logits[text] for text in texts])
+        return np.asarray(softmax(found / self._temperature, axis=1), np.float32)
 
     def _clause(self, text: str, probabilities: Floats) -> Clause:
         likeliest = np.argsort(-probabilities[:-1], kind="stable")[:NEAREST].tolist()
@@ -242,7 +250,7 @@ def _best_split(read: dict[tuple[int, int], Clause], count: int) -> list[tuple[i
     best: list[tuple[float, list[tuple[int, int]]]] = [(0.0, [])]
     for end in range(1, count + 1):
         options = []
-        for start in range(end):
+        for start in (place for place in range(end) if (place, end) in read):
             clause = read[start, end]
             worth = (end - start) * clause.confidence * (clause.criterion is not None)
             options.append((best[start][0] + worth, [*best[start][1], (start, end)]))

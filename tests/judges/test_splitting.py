@@ -83,3 +83,12 @@ def test_where_sentences_end(text: str, parts: list[str]) -> None:
 )
 def test_where_a_sentence_may_be_split(part: str, found: list[str]) -> None:
     assert [part[slice(*span)] for span in joints(part)] == found
+
+
+def test_the_time_for_a_long_list_grows_with_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All runs of 40 parts would be 820 texts to read."""
+    reader, asked = bundled_reader(), []
+    logits = reader._model.logits
+    monkeypatch.setattr(reader._model, "logits", lambda texts: asked.extend(texts) or logits(texts))
+    line = ", ".join(f"no {word} {number}" for number in range(10) for word in ("lists", "code", "emoji", "jargon"))
+    assert len(reader.read(line)) > 1 and len(asked) <= 4 * 40 + 1
