@@ -32,7 +32,7 @@ _OWN = re.compile(
     re.IGNORECASE,
 )
 """What asks for something of its own: begins like that, or says that something is welcome."""
-_LISTS, _LAST = ("", "and", "or", "nor"), ("or", "nor")
+_ALSO, _OR = ("", "and"), ("or", "nor")
 MOST = 3
 """Words of what is refused along with something else."""
 
@@ -42,16 +42,25 @@ def is_own(part: str) -> bool:
     return _OWN.match(part) is not None
 
 
+def is_list(joint: str) -> bool:
+    """Whether what stands on both sides of a joint is a list: not in "short but with examples"."""
+    return _word(joint) in (*_ALSO, *_OR)
+
+
+def _word(joint: str) -> str:
+    return joint.strip(" ,").lower()
+
+
 def refused_along(parts: Sequence[str], joints: Sequence[str], asks_less: Sequence[bool]) -> set[int]:
     """Places of ``parts`` that fall under a refusal in a part before them.
 
     ``joints`` are what stands before each part. One that ``asks_less`` ("short answers") stands for itself, unless
     "or" stands before it.
     """
-    words = [joint.strip(" ,").lower() for joint in joints]
+    words = list(map(_word, joints))
     listed = [
-        word in _LISTS and not is_own(part) and len(part.split()) <= MOST and (word in _LAST or not less)
-        for part, word, less in zip(parts, words, asks_less, strict=True)
+        is_list(joint) and not is_own(part) and len(part.split()) <= MOST and (_word(joint) in _OR or not less)
+        for part, joint, less in zip(parts, joints, asks_less, strict=True)
     ]
     found: set[int] = set()
     for place, part in enumerate(parts):

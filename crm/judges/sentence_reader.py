@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import softmax
 
 from crm.judges.clause_classifier import ClauseClassifier, Floats
-from crm.judges.refusals import refused_along
+from crm.judges.refusals import is_list, refused_along
 from crm.judges.splitting import (
     Span,
     is_contrast,
@@ -27,7 +27,6 @@ from crm.judges.splitting import (
     joints,
     rejects,
     sentences,
-    shares_noun,
     stands_apart,
     weight,
     with_noun,
@@ -147,7 +146,8 @@ class SentenceReader:
 
     def _clauses(self, part: str) -> list[Spanned]:
         edges = [(0, 0), *joints(part), (len(part), len(part))]
-        whole, count = (0, len(edges) - 1), len(edges) - 1
+        count = len(edges) - 1
+        whole = (0, count)
         spans = [(a, b) for a in range(count) for b in range(a + 1, min(a + MOST, count) + 1)]
         spans += [whole] * (whole not in spans)
         places = {(a, b): (edges[a][1], edges[b][0]) for a, b in spans}
@@ -159,7 +159,7 @@ class SentenceReader:
         if len(spans) == 1 or (probabilities[spans.index(whole), -1] > FOREIGN and not known):
             return [(*places[whole], read[whole])]
         self._read_together(read, alone, [part[slice(*edge)] for edge in edges[:-1]])
-        return [(*places[span], read[span]) for span in _best_split(read, len(alone))]
+        return [(*places[span], read[span]) for span in _best_split(read, count)]
 
     def _read_together(self, read: dict[Span, Clause], alone: Sequence[str], joints: Sequence[str]) -> None:
         """Change what parts mean beside others: nouns that they share, refusals that they fall under, contrasts."""
@@ -170,7 +170,7 @@ class SentenceReader:
         turning = {place for place, part in enumerate(alone) if rejects(part)}
         for start, end in read:
             if along.issuperset(range(start, end)):
-                read[start, end] = _turned(read[start, end], f"no {without_article(read[start, end].text)}")
+                read[start, end] = _refused(read[start, end])
             elif end - start > 1 and (
                 start in along or apart.intersection(range(start + 1, end)) or turning.intersection(range(start, end))
             ):
@@ -186,7 +186,7 @@ class SentenceReader:
         longer = {
             place: text
             for place in places
-            if place + 1 < len(alone) and shares_noun(joints[place + 1])
+            if place + 1 < len(alone) and is_list(joints[place + 1])
             if (text := with_noun(alone[place], alone[place + 1])) != alone[place]
         }
         if longer:
@@ -225,8 +225,12 @@ def _contrast(read: dict[Span, Clause], place: int) -> None:
             read[start, end] = replace(meant, text=read[start, end].text)
         elif start < place < end:
             read[start, end] = replace(read[start, end], criterion=None)
-    against = read[place, place + 1]
-    read[place, place + 1] = _turned(against, f"no {without_article(against.text)}")
+    read[place, place + 1] = _refused(read[place, place + 1])
+
+
+def _refused(clause: Clause) -> Clause:
+    """What is asked for by refusing it."""
+    return _turned(clause, f"no {without_article(clause.text)}")
 
 
 def _turned(clause: Clause, text: str) -> Clause:
@@ -241,13 +245,13 @@ def _joined(first: Clause, second: Clause) -> Clause:
     return replace(surer, text=f"{first.text}, {second.text}", weight=max(first.weight, second.weight))
 
 
-def _best_split(read: dict[tuple[int, int], Clause], count: int) -> list[tuple[int, int]]:
+def _best_split(read: dict[Span, Clause], count: int) -> list[Span]:
     """The spans, keys of ``read``, of the split of ``count`` parts whose clauses are surest.
 
     Each is weighed by its share of the parts; one that is not understood is worth nothing. A sentence is split only
     where that makes it clearer.
     """
-    best: list[tuple[float, list[tuple[int, int]]]] = [(0.0, [])]
+    best: list[tuple[float, list[Span]]] = [(0.0, [])]
     for end in range(1, count + 1):
         options = []
         for start in (place for place in range(end) if (place, end) in read):

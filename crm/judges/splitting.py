@@ -10,12 +10,12 @@ from crm.judges.refusals import is_own
 
 Span = tuple[int, int]
 
-STRONG = re.compile(
+_STRONG = re.compile(
     r"\b(?:above all(?: else)?|most of all|most important(?:ly)?|first and foremost|especially|really important|"
     r"absolutely must|crucial(?:ly)?|(?:is|are) essential|top priority|more than anything|matters? (?:the )?most)\b",
     re.IGNORECASE,
 )
-WEAK = re.compile(
+_WEAK = re.compile(
     r"\b(?:a (?:little )?bit|a little|slightly|somewhat|ideally|if possible|would be nice|wouldn['’]t hurt|"
     r"is welcome|now and then|not that important|a touch|preferably|at most a)\b",
     re.IGNORECASE,
@@ -45,7 +45,7 @@ _NOT = re.compile(
 )
 """These are joints in short lines alone: "short answers without lists", "examples not theory"."""
 _OWN = re.compile(
-    rf"(?:no|not|without|never|more|less|fewer)\b|{STRONG.pattern}|{WEAK.pattern}|so\s+(?:much|many)\b", re.IGNORECASE
+    rf"(?:no|not|without|never|more|less|fewer)\b|{_STRONG.pattern}|{_WEAK.pattern}|so\s+(?:much|many)\b", re.IGNORECASE
 )
 _REJECTED = re.compile(
     r"(?:(?:hell|oh|absolutely|definitely|please) )?(?:no(?: thanks?| thank you| way)?|nope|never)|"
@@ -79,11 +79,6 @@ def is_contrast(joint: str) -> bool:
     return joint.split()[-1:] in (["of"], ["than"], ["to"], ["not"])
 
 
-def shares_noun(joint: str) -> bool:
-    """Whether a word before a joint may share the noun after it: not in "short but with examples"."""
-    return joint.strip(" ,").lower() in ("", "and", "or", "nor")
-
-
 def without_article(text: str) -> str:
     """The text without "the" and the like before it."""
     return re.sub(r"^(?:the|any|all|those|these)\s+", "", text, flags=re.IGNORECASE)
@@ -111,7 +106,7 @@ def is_indifferent(part: str) -> bool:
 
 def weight(part: str, strong: float, weak: float) -> float:
     """How much a part counts by its words."""
-    return strong if STRONG.search(part) else weak if WEAK.search(part) else 1.0
+    return strong if _STRONG.search(part) else weak if _WEAK.search(part) else 1.0
 
 
 def with_noun(text: str, following: str) -> str:

@@ -163,10 +163,14 @@ def _several(reader: SentenceReader, rows: Sequence[dict[str, Any]]) -> dict[str
     asked = found = right = 0
     for row in rows:
         wanted = {(names[each["trait"] - 1], 1 if each["side"] == "more" else -1) for each in row["wants"]}
-        read = {(clause.criterion, clause.side) for clause in reader.read(row["text"]) if clause.criterion}
+        read = _asked(reader, row["text"])
         asked, found, right = asked + len(wanted), found + len(read), right + len(wanted & read)
     return {"found of what is asked": _share([1] * right + [0] * (asked - right)),
             "right of what is understood": _share([1] * right + [0] * (found - right))}  # fmt: skip
+
+
+def _asked(reader: SentenceReader, text: str) -> set[tuple[str, int]]:
+    return {(clause.criterion, clause.side) for clause in reader.read(text) if clause.criterion}
 
 
 def _terse(reader: SentenceReader, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -174,7 +178,7 @@ def _terse(reader: SentenceReader, rows: Sequence[dict[str, Any]]) -> dict[str, 
     right: list[bool] = []
     refused: list[bool] = []
     for row in rows:
-        read = {(clause.criterion, clause.side) for clause in reader.read(row["text"]) if clause.criterion}
+        read = _asked(reader, row["text"])
         accepted = {(each["name"], 1 if each["side"] == "more" else -1) for each in row["accept"]}
         (lost if accepted else refused).append(not read)
         if accepted and read:
