@@ -70,6 +70,8 @@ def one_of(*allowed: str) -> AfterValidator:
 
 Role = Annotated[str, one_of(*ROLES)]
 Side = Annotated[str, one_of(*SIDES)]
+Content = Annotated[str, StringConstraints(min_length=0)]
+"""Any text. With a constraint pydantic also refuses half a character (a lone surrogate), which no tokenizer takes."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class Message:
     """One turn of a conversation. ``content`` may be empty. Checked where it becomes part of a record."""
 
     role: Role
-    content: str
+    content: Content
 
 
 Turns = Annotated[tuple[Message, ...], Field(min_length=1)]

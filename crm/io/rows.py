@@ -86,12 +86,6 @@ def decode(data: bytes | str) -> Any:
         raise RecordError("row", f"not valid JSON in UTF-8: {error}") from None
 
 
-def check_text(field: str, text: str) -> None:
-    """Raise a `RecordError` of ``field`` for half a character, which no file can hold."""
-    if not _is_utf8(text):
-        raise RecordError(field, "holds a lone surrogate: half a character")
-
-
 def _is_utf8(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from crm.io.rows import check_text
 from crm.model.heads import POINTWISE_INSTRUCTION
 from crm.rewards.scoring import Group, conversation, criteria_texts
 from crm.schema import RecordError, Texts, Turns
@@ -18,14 +17,7 @@ def _as_turns(given: Any) -> Any:
     return [{"role": "assistant", "content": given}] if isinstance(given, str) else given
 
 
-def _without_surrogates(turns: Turns) -> Turns:
-    for turn in turns:
-        check_text("content", turn.content)
-    return turns
-
-
-Talk = Annotated[Turns, AfterValidator(_without_surrogates)]
-Response = Annotated[Talk, BeforeValidator(_as_turns, json_schema_input_type=str | Turns)]
+Response = Annotated[Turns, BeforeValidator(_as_turns, json_schema_input_type=str | Turns)]
 Responses = Annotated[tuple[Response, ...], Field(min_length=1)]
 
 
@@ -34,7 +26,7 @@ class Asked(Body):
 
     criteria: Texts = ()
     """What the user cares about, a text each; none are the generic criterion."""
-    messages: Talk
+    messages: Turns
     """The prompt, turn by turn."""
 
 
@@ -103,7 +95,7 @@ class ClassifyRequest(BaseModel):
 
     model: str | None = None
     """Name or digest of the model that is expected; another one is answered with 404."""
-    messages: Talk
+    messages: Turns
     """Prompt and response; a system turn as the model's chat template writes it holds the criteria."""
 
     def group(self) -> Group:

@@ -19,7 +19,6 @@ from typing import Any
 import torch
 
 from crm.data.fields import criteria_cell
-from crm.io.rows import check_text
 from crm.judges.crm_judge import CrmJudge, open_checkpoint
 from crm.judges.judge import Asked, Judge, Reading
 from crm.model.encoding import Order
@@ -200,14 +199,8 @@ def criteria_texts(given: Any, field: str) -> tuple[str, ...]:
     """
     if isinstance(given, str) and not given.strip():
         raise RecordError(f"{field}[0]", f"expected a non-blank string, got {given!r:.80}")
-    found = criteria_cell(given, field)
-    for place, text in enumerate(found):
-        check_text(f"{field}[{place}]", text)
-    return found
+    return criteria_cell(given, field)
 
 
 def _turns(given: Any, field: str, role: str) -> Turns:
-    found = (Message(role, given),) if isinstance(given, str) else messages(given, field)
-    for turn in found:
-        check_text(field, turn.content)
-    return found
+    return messages([{"role": role, "content": given}] if isinstance(given, str) else given, field)

@@ -141,7 +141,7 @@ def test_the_numbers_are_those_of_the_folder(make_model: Any, tokenizer: Any, tm
         (
             "score",
             b'{"groups": [{"messages": [{"role": "user", "content": "\\ud800"}], "responses": ["a"]}]}',
-            "groups[0].messages: content: holds a lone surrogate",
+            "groups[0].messages[0].content: expected a valid string",
         ),
         ("rank", {"responses": ["a"]}, "messages: missing"),
     ],
