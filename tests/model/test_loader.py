@@ -100,14 +100,10 @@ def test_resuming_anywhere_gives_exactly_the_remaining_batches(make_loader, toke
 
 
 def test_a_position_of_another_plan_is_an_error(make_loader) -> None:
-    state = make_loader(batch_size=4, seed=1).state_dict()
-    with pytest.raises(ValueError, match=r"seed=1, this run has 2"):
-        make_loader(seed=2).load_state_dict(state)
-    with pytest.raises(ValueError, match=r"global_batch=4, this run has 6"):
-        make_loader(batch_size=6).load_state_dict(state)
+    state = make_loader(batch_size=4).state_dict()
+    with pytest.raises(ValueError, match=r"passes=1, this run has 2"):
+        make_loader(batch_size=2, passes=2).load_state_dict(state)
     make_loader(batch_size=2, rank=1, world_size=2).load_state_dict(state)  # the same global batch on two ranks
-    with pytest.raises(ValueError, match="batching=padded, this run has tree"):
-        make_loader(layout=TREE).load_state_dict(state)
     one = make_loader(layout=TREE).state_dict()
     with pytest.raises(ValueError, match=r"passes=\d+, this run has \d+; .*change batching.tokens until they are"):
         make_loader(layout=Packing(100)).load_state_dict(one)

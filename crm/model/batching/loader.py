@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from crm.model.batching.batches import Batch, PaddingBatch
-from crm.model.batching.plans import EpochSize, Layout, Padding, Plan, plan_epoch
+from crm.model.batching.plans import EpochSize, Layout, Plan, plan_epoch
 from crm.model.encoding import EncodedComparison, Encoder
 from crm.schema import Comparison
 
@@ -76,24 +76,20 @@ class TrainLoader:
             yield self._layout.collate(pack.rows, pack.weight)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where to go on: the epoch, the next batch in it, and what the plan depends on."""
-        return {"epoch": self._epoch, "next_batch": self._next_batch, **self._signature()}
+        """Where to go on: the epoch, the next batch in it, and the passes a step, by which batches are counted."""
+        return {"epoch": self._epoch, "next_batch": self._next_batch, "passes": self.size.a_step}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a saved position. Raises ``ValueError`` where batches would differ from those of the saved run."""
-        for name, value in self._signature().items():
-            if state.get(name) != value:
-                way = "change batching.tokens until they are as many" if name == "passes" else "use the same value"
-                raise ValueError(
-                    f"resume: the checkpoint was written with {name}={state.get(name)}, this run has {value}; "
-                    f"the batches would differ, so {way} or start a new run"
-                )
-        self._epoch, self._next_batch = int(state["epoch"]), int(state["next_batch"])
+        """Go on from a saved position, with the settings of the saved run (`checkpoint_to_resume` compares them).
 
-    def _signature(self) -> dict[str, int | str]:
-        if isinstance(self._layout, Padding):
-            return {"seed": self._seed, "batching": "padded", "global_batch": self._layout.rows * self._world_size}
-        return {"seed": self._seed, "batching": "tree", "global_batch": self._step, "passes": self.size.a_step}
+        Raises ``ValueError`` where a step has another number of passes, as on other devices.
+        """
+        if state["passes"] != self.size.a_step:
+            raise ValueError(
+                f"resume: the checkpoint was written with passes={state['passes']}, this run has {self.size.a_step}; "
+                "the batches would differ, so change batching.tokens until they are as many or start a new run"
+            )
+        self._epoch, self._next_batch = int(state["epoch"]), int(state["next_batch"])
 
 
 class ValidationLoader:
