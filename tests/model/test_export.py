@@ -160,18 +160,6 @@ def test_the_digest_follows_the_weights_and_facts_cannot_overrule_the_manifest(
     assert read_manifest(tmp_path / "again") == ours
 
 
-@pytest.mark.parametrize(
-    ("head", "name"), [("scalar", "backbone.layers.1.mlp.up_proj.weight"), ("late", "score.response.values")]
-)
-def test_weights_that_are_not_finite_are_not_exported(make_model, tokenizer, tmp_path, head, name) -> None:
-    model = make_model(head)
-    with torch.no_grad():
-        model.get_parameter(name).view(-1)[0] = float("nan")
-    with pytest.raises(ValueError, match=rf"{name.partition('.')[2]} holds NaN or infinite weights"):
-        export_model(model, tokenizer, tmp_path / "model", FACTS)
-    assert not (tmp_path / "model").exists()
-
-
 def test_a_wrong_manifest_is_named(folder: Path, tmp_path: Path) -> None:
     damaged = Path(shutil.copytree(folder, tmp_path / "copy"))
     path = damaged / MANIFEST
