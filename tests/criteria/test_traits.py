@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from crm.criteria.counting import MEASURES, Text
@@ -176,7 +176,6 @@ pieces = st.sampled_from(
 responses = st.lists(pieces, max_size=8).map("".join) | st.text(max_size=200)
 
 
-@settings(max_examples=100, deadline=None)
 @given(responses, responses, st.integers(0, 5), st.text(max_size=5))
 def test_swapping_the_responses_swaps_the_sides(first: str, second: str, seed: int, identifier: str) -> None:
     straight = describe(preference(first, second, identifier), seed)

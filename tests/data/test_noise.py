@@ -2,13 +2,11 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from crm.data.noise import NOISES, OPERATIONS, CriteriaPool, Noised, add_noise
 from crm.schema import MAX_CRITERIA, Message, Preference
-
-fast = settings(derandomize=True, deadline=None)
 
 TOPICS = [f"topic {i}" for i in range(6)]
 TURN = (Message("user", "q"),)
@@ -32,7 +30,6 @@ def noised(criteria: list[str], kind: str, loser: list[str], loser_topics: list[
     return found
 
 
-@fast
 @given(own, st.sampled_from(NOISES), losers, topics, draws)
 def test_for_every_n_never_empty_pure_and_honest(criteria, kind, loser, loser_topics, draw) -> None:
     result = noised(criteria, kind, loser, loser_topics, **draw)
@@ -45,7 +42,6 @@ def test_for_every_n_never_empty_pure_and_honest(criteria, kind, loser, loser_to
     assert changed or result.criteria == tuple(criteria)
 
 
-@fast
 @given(own, losers, topics, draws)
 def test_add_keeps_all_and_takes_half_as_many_of_foreign_topics(criteria, loser, loser_topics, draw) -> None:
     result = noised(criteria, "add", loser, loser_topics, **draw)

@@ -17,8 +17,6 @@ from crm.data.load import mix, shorten
 from crm.data.splits import NearDuplicates, Splits, plain_text, prompt_groups
 from crm.schema import Message, Preference, prompt_key
 
-fast = settings(derandomize=True, deadline=None, max_examples=30)
-
 WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprst" for b in "aeiou" for c in ("ck", "lm", "nt", "rs", "sh")]
 
 
@@ -26,13 +24,13 @@ def text(i: int) -> str:
     return " ".join(random.Random(i).choices(WORDS, k=30))
 
 
-def prompt(content: str, system: str | None = None) -> tuple[Message, ...]:
-    return ((Message("system", system),) if system else ()) + (Message("user", content),)
+def prompt(content: str) -> tuple[Message, ...]:
+    return (Message("user", content),)
 
 
-def vote(i: int, content: str | None = None, topic: str | None = None) -> Preference:
+def vote(i: int, content: str | None = None) -> Preference:
     answer = (Message("assistant", "yes"),)
-    return Preference(f"p{i}", prompt(content or text(i)), answer, answer, "a", topic=topic)
+    return Preference(f"p{i}", prompt(content or text(i)), answer, answer, "a")
 
 
 TEMPLATE = (
@@ -116,7 +114,7 @@ def test_planted_near_duplicates_stay_together_and_strangers_apart() -> None:
     assert set(where.values()) == {"train", "validation", "test"}
 
 
-@fast
+@settings(max_examples=30)
 @given(st.integers(0, 1000))
 def test_new_rows_move_only_groups_that_they_join(seed: int) -> None:
     old = [vote(i) for i in range(60)]
@@ -198,24 +196,14 @@ FORMS: dict[str, Callable[[str], str]] = {
     ],
 )
 def test_a_text_is_one_prompt_in_every_form_that_a_reader_takes_for_the_same(text: str, form: str) -> None:
-    one, other = ((Message("user", each),) for each in (text, FORMS[form](text)))
+    one, other = (prompt(each) for each in (text, FORMS[form](text)))
     assert prompt_key(one) == prompt_key(other)
     assert found(plain_text(one), plain_text(other)) == [1.0]
 
 
-def named(
-    name: str, query: str, topic: str | None = None, criteria_topic: str | None = None, **texts: str
-) -> Preference:
-    return Preference(
-        id=name,
-        prompt=(Message("user", query),),
-        response_a=(Message("assistant", texts.get("a", "one two three")),),
-        response_b=(Message("assistant", texts.get("b", "one two four")),),
-        winner="a",
-        criteria_a=("short",),
-        topic=topic,
-        criteria_topics_a=(criteria_topic,) if criteria_topic else (),
-    )
+def named(name: str, query: str, a: str = "one two three") -> Preference:
+    sides = (Message("assistant", a),), (Message("assistant", "one two four"),)
+    return Preference(name, prompt(query), *sides, "a", ("short",))
 
 
 def ids(rows: list[Preference]) -> list[str]:

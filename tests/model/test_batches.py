@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -82,7 +82,6 @@ def test_a_forest_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert grown.places(3, 0, 5) == (1, 2, 3, 5, 6) and grown.places(3, 2, 4) == (3, 5)
 
 
-@settings(derandomize=True, deadline=None, max_examples=100)
 @given(sequences=st.lists(few_tokens, min_size=1, max_size=9), least=st.integers(1, 4))
 def test_every_sequence_is_read_back_and_its_path_is_its_past(sequences: list[tuple[int, ...]], least: int) -> None:
     kept, forests.MIN_SHARED = forests.MIN_SHARED, least

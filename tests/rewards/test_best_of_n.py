@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.init import normal_
 
@@ -40,7 +40,6 @@ def by_enumeration(scores: list[float], gold: list[float], k: int) -> float:
     return float(np.mean(found))
 
 
-@settings(derandomize=True, deadline=None, max_examples=100)
 @given(POOLS)
 def test_the_estimator_equals_enumeration_with_ties_and_unread_responses(pool: list[tuple[float, float]]) -> None:
     scores, gold = (list(column) for column in zip(*pool, strict=True))

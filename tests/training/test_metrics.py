@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from crm.training.metrics import PreferenceAccuracy, ValidationMetrics
 
-fast = settings(derandomize=True, deadline=None, max_examples=40)
 rows = st.lists(
     st.tuples(st.sampled_from([-5.0, -1e-6, 0.0, 1e-6, 2.0]), st.sampled_from([0.0, 0.5, 1.0])), max_size=30
 )
@@ -25,7 +24,7 @@ def accuracy(*batches: list[tuple[float, float]]) -> float:
     return metric.compute().item()
 
 
-@fast
+@settings(max_examples=40)
 @given(rows, st.integers(0, 30))
 def test_any_cut_into_batches_gives_the_mean_over_decided_rows(batch, cut) -> None:
     decided = [(logit, target) for logit, target in batch if target != 0.5]
