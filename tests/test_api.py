@@ -171,8 +171,8 @@ def test_a_ranking_is_that_of_score_bank(head: str, judges: dict[str, Judge], tm
 
 def test_a_bank_is_named_or_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bank = load_bank("simulated", queries=1)
-    bank.save(tmp_path / "mine")
-    assert load_bank(tmp_path / "mine") == load_bank(str(tmp_path / "mine")) == bank
+    bank.save(tmp_path / "deep" / "mine")
+    assert load_bank(tmp_path / "deep" / "mine") == load_bank(str(tmp_path / "deep" / "mine")) == bank
     monkeypatch.setenv("CRM_DATA_ROOT", str(tmp_path / "nowhere"))
     with pytest.raises(ValueError, match="nowhere"):
         load_bank("alpacaeval")

@@ -44,39 +44,77 @@ train data=summeval data.path=votes.jsonl           | data.path='votes.jsonl': e
 train data=file data.path=x.csv                     | data.path='x.csv': no such file or folder
 train seed=${nope:1}                                | seed: Unsupported interpolation type nope
 train seed=???                                      | seed: not given; add seed=<value>
+train data=file                                     | data: not given; write data=pairs.jsonl
+train data=dsp data.sources=[dsp]                   | data.sources=['dsp']: expected names, for data=mixture only
+train data=mixture data.sources=[table]             | data.sources='table': expected one of
+train loss=cls head=scalar                          | write loss=ranking head=scalar, or loss=cls head=pairwise
+train head=scalar head.kept=4                       | head.kept=4: expected null with head=scalar
+train trainer.strategy=fsdp optimizer.name=muon     | optimizer.name='muon': expected adamw with
+train model.lora_rank=4                             | model.lora_rank=4: expected 0 for a model without model.path
+train model.gradient_checkpointing=sometimes        | gradient_checkpointing='sometimes': expected auto, true or false
 train model.hidden_size=7                           | model.hidden_size=7: expected a multiple of model.heads
 train model.path=/nonexistent data=simulation       | model.path=/nonexistent: no such folder
 train resume=maybe                                  | resume=maybe: no such folder; give the folder of a training run
+train resume=. | resume=.: it holds no config.yaml of a run; give the folder of a training run
+train resume=true                                   | resume=true: no checkpoint
 evaluate                                            | checkpoint: not given; add checkpoint=<run folder
 evaluate judge=llm                                  | judge.base_url=None: expected a value
 evaluate judge=length suite=standrd                 | suite=standrd: no such suite; did you mean standard?
 evaluate judge=length suite=rewardbench              | suite=rewardbench: no such suite; did you mean reward_bench
 evaluate judge=length suite=D                        | D+ and D- name the two sides of suite D
+evaluate judge=length suite=rm_bench data.root=.     | suite=rm_bench: data.path=hf://THU-KEG/RM-Bench
+evaluate judge=length suite=hhh data.root=.          | its owners publish it at https://github.com/prometheus-eval
 evaluate judge=length limit=3                        | limit=3: expected a benchmark beside it: suite=rm_bench
+evaluate judge=length data=dsp data.root=x | data=dsp: there is no folder x/dsp; run `crm-prepare fetch=dsp out=x`
+evaluate judge=length data.profile=all                | data.profile='all': expected one of none, first
 train data=trl data.path=pairs.jsonl                | a file or folder is data=<path>, and its columns tell the format
 prepare annotator=openai                            | annotator: has settings of its own; write annotator.<setting>=
+prepare annotator.model=x | annotator.base_url=None: expected a value: an endpoint has a base_url and a model
+prepare data.name=dataset data.path=x               | data.name='dataset': expected votes
+prepare fetch=trl                                   | fetch='trl': expected one of alpacaeval, justeval, summeval,
 leaderboard judge=length criteria=short,funny       | 'criteria=[short,funny]' is a list, 'criteria="short,funny"' a
 leaderboard judge=length "criteria=[it's]"          | quote texts inside and the whole
 leaderboard judge=length criteria=[a] weights=[1,2] | weights=[1.0, 2.0]: expected as many numbers as criteria
+leaderboard judge=length criteria=[a] weights=[0]   | weights=[0.0]: expected one at least that is not 0
 leaderboard judge=length bank.baseline=gpt-5        | bank.baseline='gpt-5'
 leaderboard judge=length data=dsp                   | data: no such group of this command, there are bank
 leaderboard judge=length predictions=conf           | Not a directory; name another place
 prepare out=x                                       | data.name='simulation': expected votes: data=votes.csv,
 bank                                                | out='': expected the bank's folder, out=banks/mine
+bank out=x author=one responses=one.jsonl           | queries=null: x holds no bank yet
+bank out=x author=m responses=x endpoint.base_url=http://127.0.0.1:1/v1 | expected a file or an endpoint, not both
+bank score judge=llm judge.base_url=http://x/v1 judge.model=y ratings=x.csv | expected a file, or a judge, not both
+bank score judge=traits dry_run=true                | dry_run=True: expected judge=llm
 best_of_n judge=length candidates=nope.jsonl        | nope.jsonl:
+best_of_n judge=length candidates=one.jsonl         | candidates: none of 1 queries has 2 responses
+score judge=length in=nowhere.jsonl out=x.jsonl     | in='nowhere.jsonl': no such file or folder
+score judge=length in=one.jsonl out=one.jsonl       | out=one.jsonl: exists
+score judge=length in=one.jsonl                     | out: not given
+score one.jsonl                                     | write in=one.jsonl
+score judge=length in=capitals.csv out=x.jsonl      | no row can be scored; capitals.csv:2: row: has no
+score judge=length in=empty.jsonl out=x.jsonl       | in=empty.jsonl: holds no rows
+app checkpoint=none hosts=[http://x.example]        | hosts='http://x.example': expected names such as leaderboard
 app judge=length port=99999                         | port=99999: expected a number in [1, 65535]
 app judge=length                                    | your settings of bank and: python leaderboard.py judge=length
 serve                                               | checkpoint: not given; add checkpoint=<run folder
 """
+FILES = {
+    "conf": "a file where a folder is expected",
+    "one.jsonl": '{"query": "Why?", "response": "So."}\n',
+    "capitals.csv": "Prompt,Response\n2+2?,4\n",
+    "empty.jsonl": "",
+}
 LINES = [tuple(map(str.strip, line.split(" | "))) for line in WRONG.strip().splitlines()]
 
 
 @pytest.mark.parametrize(("line", "message"), LINES, ids=[line for line, _ in LINES])
 def test_a_wrong_command_ends_with_one_sentence(line: str, message: str, command: Command, tmp_path: Path) -> None:
-    (tmp_path / "conf").write_text("a file where a folder is expected")
+    for file, text in FILES.items():
+        (tmp_path / file).write_text(text)
     name, *words = shlex.split(line)
     code, _, error = command(name, *words)
     assert code == 2
+    name = "bank_score" if line.startswith("bank score ") else name
     assert error.startswith(f"{script(name)}: ") and error.count("\n") == 1
     assert message in error and "Traceback" not in error
 

@@ -75,13 +75,6 @@ def test_a_second_model_is_compared_on_the_same_items(command, root, export):
     assert judges[:2].tolist() == [str(root.parent / name) for name in ("scalar0", "scalar3")]
 
 
-def test_a_model_compared_with_itself_differs_in_nothing(command, root, export):
-    folder = export("scalar")
-    out = evaluate(command, root, f"checkpoint={folder}", f"against={folder}", "suite=judge_bench")
-    table = pd.read_csv(out / "against.csv")
-    assert table["difference"][0] == 0 and table["p"][0] == 1
-
-
 def test_models_that_are_shown_different_kinds_of_criteria_are_compared(command, root, export, monkeypatch):
     """A late head has fitted criteria and none, a scalar one none: two rows and one."""
     monkeypatch.setattr(
@@ -128,16 +121,3 @@ def test_the_spread_of_rewards_within_a_prompt_is_shown(command, root, export, m
     monkeypatch.setattr(judging.Rewards, "of_groups", lambda self, groups: [[1.0, 3.0] for _ in groups])
     out = evaluate(command, root, f"checkpoint={export('scalar')}", "suite=judge_bench")
     assert float(pd.read_csv(out / "judge_bench.csv", skiprows=1)["spread"][0]) == 1
-
-
-@pytest.mark.parametrize(
-    ("suite", "why"),
-    [
-        ("rm_bench", "suite=rm_bench: data.path=hf://THU-KEG/RM-Bench"),
-        ("hhh", "its owners publish it at https://github.com/prometheus-eval"),
-        ("rm_bensh", "suite=rm_bensh: no such suite; did you mean rm_bench"),
-    ],
-)
-def test_a_benchmark_that_is_not_there_says_where_it_is(suite, why, command, root, export):
-    code, _, errors = command("evaluate", f"checkpoint={export('scalar')}", f"suite={suite}", f"data.root={root}")
-    assert code == 2 and why in errors

@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from crm.config import compose
 from crm.data.catalogue import PUBLIC, SOURCES
-from crm.data.load import load_data
 from crm.data.public.constructed import MODELS
 from crm.data.public.pairs import wordings_of
 from crm.data.public.plain import LLMBAR_SUBSETS
@@ -216,11 +214,3 @@ def test_every_row_of_the_published_files_is_accounted_for(name: str) -> None:
     if name != "llmbar":  # which keeps the published order
         first = statistics.mean(row.winner == "a" for row in rows if row.winner != "tie")
         assert 0.4 < first < 0.6, "which side stands as A is drawn"
-
-
-def test_a_set_that_is_missing_says_how_to_fetch_it(tmp_path: Path) -> None:
-    for name in PUBLIC:
-        data = compose("evaluate", ["judge=length", f"data={name}", f"data.root={tmp_path}"], tmp_path).data
-        sentence = rf"data={name}: there is no folder {tmp_path}/\w+; run `crm-prepare fetch={name} out={tmp_path}`"
-        with pytest.raises(ValueError, match=sentence):
-            load_data(data)

@@ -29,11 +29,6 @@ def small() -> Bank:
     )
 
 
-def test_a_saved_bank_comes_back_equal(tmp_path: Path) -> None:
-    small().save(tmp_path / "deep" / "bank")
-    assert load_bank(tmp_path / "deep" / "bank") == small()
-
-
 def test_selection_keeps_the_queries_of_the_topics() -> None:
     bank = small()
     assert [q.id for q in bank.select(["Tea"]).queries] == ["q1", "q3"]
@@ -134,18 +129,6 @@ def test_what_is_wrong_with_a_file_is_reported(tmp_path: Path, queries: Path, ro
     with pytest.raises(ValueError, match=message):
         build(tmp_path, "author=one", f"queries='{queries}'", f"responses='{bad}'")
     assert not (tmp_path / "made" / "bank.json").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("author=one", "responses=one.jsonl"), r"queries=null: .* holds no bank yet"),
-        (("author=two", "responses=x", "endpoint.base_url=http://127.0.0.1:1/v1"), "a file or an endpoint, not both"),
-    ],
-)
-def test_wrong_settings_are_named(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        build(tmp_path, *words)
 
 
 def test_queries_need_a_text_and_nothing_else(tmp_path: Path) -> None:

@@ -285,15 +285,3 @@ def test_the_newest_counts_unless_one_is_named(folder: Path, tmp_path: Path) -> 
     assert open_matrix(bank, folder).columns["Humour"].by == "people (b.csv)"
     score(folder, "ratings=a.csv")
     assert first("funny answers") == "long", "scored again, it is the newest"
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("ratings=x.csv", "judge=llm", "judge.base_url=http://x/v1", "judge.model=y"), "a file, or a judge, not both"),
-        (("judge=traits", "dry_run=true"), "dry_run=True: expected judge=llm"),
-    ],
-)
-def test_settings_that_mean_nothing_are_refused(folder: Path, words: tuple[str, ...], message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
-        score(folder, *words)

@@ -20,7 +20,6 @@ from crm.config import compose
 from crm.model.export import export_model
 from crm.rewards.best_of_n import Candidates, best_of_k, expected, picks, reached, run_best_of_n, sizes
 from crm.schema import Message, prompt_key
-from tests.conftest import Command
 from tests.test_docs import DOCS, example
 
 NAN = float("nan")
@@ -127,14 +126,11 @@ def test_picks_are_the_best_of_the_first_n_and_null_where_none_was_read() -> Non
     assert found[0] == own | {"index": 0, "response": "a", "author": None, "reward": 1.0}
 
 
-def test_mistakes_are_one_sentence(tmp_path: Path, command: Command) -> None:
+def test_gold_that_is_no_number_is_named(tmp_path: Path) -> None:
     pool = tmp_path / "pool.jsonl"
     pool.write_text('{"query": "Why?", "response": "So.", "gold": "high"}\n', encoding="utf-8")
     with pytest.raises(ValueError, match=r"pool\.jsonl:1: gold: expected a valid number, .*got 'high'"):
         run(tmp_path, "judge=length", f"candidates={pool}")
-    pool.write_text('{"query": "Why?", "response": "So."}\n', encoding="utf-8")
-    code, _, error = command("best_of_n", "judge=length", "candidates=pool.jsonl")
-    assert code == 2 and error.startswith("crm-best-of-n: candidates: none of 1 queries has 2 responses")
 
 
 def test_the_example_prints_what_the_page_shows(tmp_path: Path) -> None:

@@ -226,25 +226,6 @@ def test_a_reference_gives_the_probability_to_be_above_its_median(folder, tmp_pa
     assert row["p_above_reference"] == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        (("model={folder}", "in=nowhere.jsonl", "out=x.jsonl"), "in='nowhere.jsonl': no such file or folder"),
-        (("model={folder}", "in=rows.jsonl", "out=rows.jsonl"), "out=rows.jsonl: exists"),
-        (("model={folder}", "in=rows.jsonl"), "out: not given"),
-        (("rows.jsonl",), "write in=rows.jsonl"),
-        (("model={folder}", "in=capitals.csv", "out=x.jsonl"), "no row can be scored; capitals.csv:2: row: has no"),
-        (("model={folder}", "in=empty.jsonl", "out=x.jsonl"), "in=empty.jsonl: holds no rows"),
-    ],
-)
-def test_mistakes_are_one_sentence(words, why, command, folder, tmp_path):
-    write(tmp_path / "rows.jsonl", ROWS)
-    write(tmp_path / "empty.jsonl", [])
-    (tmp_path / "capitals.csv").write_text("Prompt,Response\n2+2?,4\n")
-    code, _, errors = command("score", *(word.format(folder=folder) for word in words))
-    assert (code, why in errors, "Traceback" in errors) == (2, True, False)
-
-
 def test_a_column_that_is_nearly_criteria_is_named(folder, tmp_path, caplog):
     score(folder, [{"prompt": "x", "response": "y", "critera": "short"}], tmp_path)
     assert "its column critera is not read; did you mean criteria?" in caplog.text
