@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from crm.criteria.grading import grades_model, grading_messages, grading_task
 from crm.criteria.pool import Criterion, read_criteria
 from crm.endpoint.client import response_format
 from crm.endpoint.replies import CallFailed, Reply, read_object
+from crm.picking.criteria import read_pool
 from crm.schema import Message
 
 TWO = (
@@ -19,6 +21,7 @@ TWO = (
     Criterion("Expert depth", "depth", "an overview", "How deep it goes."),
 )
 UNREADABLE = math.nan
+NO_GRADE = "wrong_schema: object: no grade is an integer from 1 to 10 or null"
 
 
 def grades(text: str) -> list[float | None]:
@@ -34,34 +37,24 @@ def grades(text: str) -> list[float | None]:
         ('{"Humour": 7.0, "Expert depth": 6.5}', [7, UNREADABLE]),
         ('{"Humour": "7", "Expert depth": "6/10"}', [7, 6]),
         ('{"Humour": 0, "Expert depth": 3}', [UNREADABLE, 3]),
-        ('{"Humour": 11, "Expert depth": "11/10"}', None),
+        ('{"Humour": 11, "Expert depth": "11/10"}', NO_GRADE),
         ('{"Humour": 7}', [7, UNREADABLE]),
         ('{"Humour": 7, "Expert depth": 2, "Length": 9}', [7, 2]),
         ('{"Humour": "high", "Expert depth": null}', [UNREADABLE, None]),
-        ('{"Humour": NaN, "Expert depth": 1e400}', None),
+        ('{"Humour": NaN, "Expert depth": 1e400}', NO_GRADE),
+        ("I'm sorry, but I can't grade this.", "refusal: "),
+        ("{}", "wrong_schema: "),
+        ('{"grades": {"Humour": 7, "Expert depth": 2}}', "wrong_schema: "),
+        ("<think>Humour is a 7", "not_json: "),
     ],
 )
-def test_a_grade_is_read_by_itself_and_never_guessed(text: str, expected: list[float | None] | None) -> None:
-    if expected is None:
-        with pytest.raises(CallFailed, match="wrong_schema: object: no grade is an integer from 1 to 10 or null"):
+def test_a_grade_is_read_by_itself_and_never_guessed(text: str, expected: list[float | None] | str) -> None:
+    """Where there is none at all, the reply is a failure."""
+    if isinstance(expected, str):
+        with pytest.raises(CallFailed, match=f"^{expected}"):
             grades(text)
     else:
         assert grades(text) == pytest.approx(expected, nan_ok=True)
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("I'm sorry, but I can't grade this.", "refusal"),
-        ("{}", "wrong_schema"),
-        ('{"grades": {"Humour": 7, "Expert depth": 2}}', "wrong_schema"),
-        ("<think>Humour is a 7", "not_json"),
-    ],
-)
-def test_a_reply_without_any_grade_is_a_failure(text: str, kind: str) -> None:
-    with pytest.raises(CallFailed) as failed:
-        grades(text)
-    assert failed.value.kind == kind
 
 
 def test_the_form_that_a_server_is_given_allows_just_what_is_asked() -> None:
@@ -82,17 +75,23 @@ def test_the_response_is_material_and_the_definitions_are_in_the_task() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("read", "text", "message"),
     [
-        ("- {name: Wit, more: wit, less: no wit}", r"pool: .*: entries\[0\].definition: missing"),
-        ("[]", r"pool: .*: entries: .*at least 1 item"),
-        ("- {name: A, more: b, less: c, definition: d}\n- {name: a, more: b, less: c, definition: d}", "named 'a'"),
+        (read_criteria, "- {name: Wit, more: wit, less: no wit}", r"entries\[0\].definition: missing"),
+        (read_criteria, "[]", "entries: .*at least 1 item"),
+        (
+            read_criteria,
+            "".join(f"- {{name: {name}, more: b, less: c, definition: d}}\n" for name in "Aa"),
+            "named 'a'",
+        ),
+        (read_pool, "name: a\n", r"entries: expected a valid list, got \{'name': 'a'\}"),
+        (read_pool, "- {name: a, like: b}\n" * 2, r"entries\[0\]\.opposite: missing"),
     ],
 )
-def test_a_pool_that_cannot_be_one_is_refused(text: str, message: str, tmp_path: Path) -> None:
+def test_a_pool_that_cannot_be_one_is_refused(read: Any, text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "pool.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=message):
-        read_criteria(tmp_path / "pool.yaml")
+    with pytest.raises(ValueError, match=rf"(?s)pool: .*{message}"):
+        read(tmp_path / "pool.yaml")
 
 
 def test_the_pool_of_the_package_has_64_criteria() -> None:

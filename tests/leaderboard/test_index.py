@@ -226,8 +226,3 @@ def test_a_negative_weight_turns_a_criterion(make_folder: Any, tmp_path: Path) -
     facts = json.loads((tmp_path / "disliked" / "criteria.json").read_text())
     assert facts["weights"] == [-1.0] and facts["criteria"] == ["Prefers concise answers"]
     assert "-1 x Prefers concise answers" in (tmp_path / "disliked" / "leaderboard.md").read_text()
-
-
-def test_a_head_that_reads_all_criteria_together_cannot_weigh_them(make_folder: Any, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"weights=\[-1.0\]: .* reads all criteria together and cannot weigh them"):
-        rank(make_folder("scalar"), tmp_path / "run", "criteria=[a]", "weights=[-1]")

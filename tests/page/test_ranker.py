@@ -12,18 +12,13 @@ from scipy.special import expit
 from scipy.stats import kendalltau
 
 from crm.criteria.pool import Criterion
-from crm.judges.crm_judge import CrmJudge
-from crm.leaderboard.index import index_bank
 from crm.leaderboard.outcomes import LEAST_QUERIES
 from crm.leaderboard.ranking import Leaderboard
-from crm.leaderboard.scoring import score_bank
 from crm.page.profile import Profile
 from crm.page.ranker import Ranker, change, duels, why_invalid
-from crm.page.scorers import IndexScorer
 from tests.page.conftest import small_bank
-from tests.page.counting import counting_ranker, reading
+from tests.page.counting import CountingReader, counting_ranker
 
-SOURCES = Profile(criteria=("Wants sources",))
 LONG = Profile(criteria=("long",))
 
 
@@ -41,19 +36,6 @@ def test_the_part_of_a_bank(make_ranker: Any) -> None:
     assert len(part.queries) == 3 and {query.topic for query in part.queries} == {"T"}
     topics = [query.topic for query in ranker.rank(Profile()).part.queries]
     assert all({first, second} == {"T", "S"} for first, second in zip(topics[::2], topics[1::2], strict=True))
-
-
-@pytest.mark.parametrize(
-    ("profile", "message"),
-    [
-        ({"topics": ["X"]}, "topics: 'X' is not in the bank; did you mean"),
-        ({"baseline": "gpt"}, "baseline: 'gpt' has no responses in bank .*; choose one of base, brief"),
-    ],
-)
-def test_what_the_bank_does_not_have_is_named(make_ranker: Any, profile: Any, message: str) -> None:
-    ranker: Ranker = make_ranker()
-    with pytest.raises(ValueError, match=message):
-        ranker.rank(Profile(**profile))
 
 
 def test_what_cannot_be_read_is_lost_and_counted(make_ranker: Any, bank: Any) -> None:
@@ -102,32 +84,18 @@ def test_places_agree_with_who_may_be_first(indexed: Ranker) -> None:
     assert all(row["rank_low"] <= row["rank"] for row in rows)
 
 
-@pytest.fixture
-def late(make_model: Any, make_encoder: Any) -> CrmJudge:
-    return CrmJudge(make_model("late"), make_encoder("late", max_length=600), batch_size=8, model_digest="m")
-
-
-def test_an_index_has_the_numbers_of_single_readings(
-    late: CrmJudge, bank: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_another_baseline_part_or_sign_has_the_numbers_of_the_index(
+    indexed: Ranker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = index_bank(late, bank, tmp_path, progress=False)
-    assert found is not None
-    long = "é" * 499
-    ranker = Ranker(IndexScorer(found, reading(Criterion("long", long, f"no {long}"[:499], long))))
-    mine = board_of(ranker, SOURCES)
-    folder = tmp_path / "predictions"
-    outcomes, _ = score_bank(late, bank, SOURCES.criteria, folder=folder, progress=False)
-    assert mine.win_rates() == pytest.approx(Leaderboard(outcomes).win_rates(), abs=2e-3)
-    monkeypatch.setattr(found.reader, "responses", lambda texts: pytest.fail("read responses again"))
-    turned = board_of(ranker, Profile(criteria=SOURCES.criteria, baseline="wordy"))
-    assert turned.win_rates()["base"] == pytest.approx(1 - mine.win_rates()["wordy"], abs=1e-6)
-    part = board_of(ranker, Profile(criteria=SOURCES.criteria, topics=("T",)))
-    by_topic = next(row for row in mine.rows if row.model == "brief").topics["T"]
-    assert part.win_rates()["brief"] == pytest.approx(by_topic)
-    disliked = board_of(ranker, Profile(dislikes=SOURCES.criteria)).win_rates()
+    monkeypatch.setattr(CountingReader, "responses", lambda *_: pytest.fail("read responses again"))
+    lines, (topic, *_), base = ("bullet lists",), indexed.bank.topics, indexed.bank.baseline
+    mine = board_of(indexed, Profile(criteria=lines))
+    turned = board_of(indexed, Profile(criteria=lines, baseline="maple-nano")).win_rates()
+    assert turned[base] == pytest.approx(1 - mine.win_rates()["maple-nano"], abs=1e-6)
+    part = board_of(indexed, Profile(criteria=lines, topics=(topic,))).win_rates()
+    assert part == pytest.approx({row.model: row.topics[topic] for row in mine.rows})
+    disliked = board_of(indexed, Profile(dislikes=lines)).win_rates()
     assert disliked == pytest.approx({name: 1 - rate for name, rate in mine.win_rates().items()}, abs=1e-6)
-    with pytest.raises(ValueError, match="is longer than the 600 tokens that are read"):
-        ranker.rank(Profile(criteria=(long,)))
 
 
 def test_a_checkpoint_scores_only_words_that_are_understood(indexed: Ranker) -> None:

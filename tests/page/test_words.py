@@ -18,8 +18,7 @@ from crm.leaderboard.config import BankConfig
 from crm.leaderboard.matrix import CriteriaMatrix
 from crm.leaderboard.own_words import OwnWords, pool
 from crm.page import run
-from crm.page.profile import Profile
-from crm.page.ranker import Ranker, why_invalid
+from crm.page.ranker import Ranker
 from crm.page.scorers import WordsScorer
 from crm.picking.criteria import read_pool
 from crm.schema import Message
@@ -66,15 +65,6 @@ def test_opposite_lines_are_not_called_unreadable(ranker: Ranker) -> None:
     ):
         reply = client.post("/api/v1/rank", json=asked).json()
         assert reply["refusal"].startswith("Your lines ask for a thing and its opposite") and not reply["leaderboard"]
-
-
-def test_what_is_not_understood_does_not_count(ranker: Ranker) -> None:
-    both, one = (
-        ranker.rank(Profile(criteria=lines)).board for lines in (("short answers", "candle"), ("short answers",))
-    )
-    assert both is not None and one is not None and both.win_rates() == one.win_rates()
-    nothing = ranker.rank(Profile(criteria=("candle",)))
-    assert nothing.board is None and why_invalid(nothing).endswith("not understood; say in English how to answer")
 
 
 def test_examples_the_pool_of_picks_and_proposals_are_understood(ranker: Ranker) -> None:
