@@ -22,13 +22,12 @@ from crm.evaluation.run import run_evaluation
 from crm.io.files import replace_file, with_nulls
 from crm.model.export import export_model
 from crm.schema import Prediction, Result
+from tests.made_files import chat
 from tests.made_files import write_rows as write
 
 
-def reading(
-    identifier: str, order: str, logit: float, label: str = "a", suite: str = "D+", cluster: str = ""
-) -> Prediction:
-    return Prediction(identifier, order, logit, label, cluster or identifier, suite, "f0")
+def reading(identifier: str, order: str, logit: float, label: str = "a", suite: str = "D+") -> Prediction:
+    return Prediction(identifier, order, logit, label, identifier, suite, "f0")
 
 
 def both(identifier: str, ab: float, ba: float, label: str = "a", suite: str = "D+") -> list[Prediction]:
@@ -121,44 +120,36 @@ def test_unknown_numbers_are_null_at_any_depth() -> None:
 
 
 SMALL = ("data.train=24", "data.validation=8", "data.suite=6", "progress=false")
-NOISED = ("suite=noised",)
-
-
-def settings(tmp_path: Path, *words: str) -> Any:
-    return compose("evaluate", [*words], tmp_path)
 
 
 def files_of(folder: Path, *words: str) -> dict[str, bytes]:
     """Prediction files by name; their folders are digests of judge and comparisons."""
     given = ("judge=length", f"predictions='{folder}'", *SMALL, *words)
-    run_evaluation(settings(folder / "run", *given), show=False)
+    run_evaluation(compose("evaluate", given, folder / "run"), show=False)
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("[!.]*.jsonl")}
 
 
 def test_no_seed_of_a_run_changes_a_test_set(tmp_path: Path) -> None:
-    one, two = (files_of(tmp_path / f"{seed}", f"seed={seed}", *NOISED) for seed in (1, 2))
+    one, two = (files_of(tmp_path / f"{seed}", f"seed={seed}", "suite=noised") for seed in (1, 2))
     assert one == two and one
-    assert one != files_of(tmp_path / "other", "data.seed=5", *NOISED)
-
-
-def in_tensorboard(folder: Path) -> dict[str, float]:
-    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    written = accumulator.EventAccumulator(str(folder / "tensorboard")).Reload()
-    return {tag: written.Scalars(tag)[0].value for tag in written.Tags()["scalars"] if tag != "hp_metric"}
+    assert one != files_of(tmp_path / "other", "data.seed=5", "suite=noised")
 
 
 def test_a_tracker_gets_the_numbers_of_the_files(tmp_path: Path) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     given = ("judge=length", "logger=tensorboard", f"predictions={tmp_path / 'kept'}", *SMALL)
-    results = run_evaluation(settings(tmp_path, *given), show=False)
+    results = run_evaluation(compose("evaluate", given, tmp_path), show=False)
     finite = {f"{row.suite}/{row.metric}": row.value for row in results if row.value == row.value}
-    assert in_tensorboard(tmp_path) == pytest.approx(finite, abs=1e-6) and "D+/accuracy" in finite
+    log = accumulator.EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    written = {tag: log.Scalars(tag)[0].value for tag in log.Tags()["scalars"] if tag != "hp_metric"}
+    assert written == pytest.approx(finite, abs=1e-6) and "D+/accuracy" in finite
 
 
 def test_attacks_go_into_the_card_of_a_model(make_model: Any, tokenizer: Any, tmp_path: Path) -> None:
     model = tmp_path / "run" / "model"
     export_model(make_model("scalar"), tokenizer, model, {"max_length": 600, "seed": 1})
     given = (f"checkpoint='{model}'", "data=simulation", "suite=[D+]", "attacks=4", *SMALL)
-    run_evaluation(settings(tmp_path / "out", *given), show=False)
+    run_evaluation(compose("evaluate", given, tmp_path / "out"), show=False)
     line = (tmp_path / "out" / "robustness.md").read_text().splitlines()[0]
     assert line.startswith("_n = 4;") and line in (model / "README.md").read_text()
 
@@ -167,19 +158,11 @@ WORDS = ("oak", "bread", "yarn", "paint", "moon", "river", "chess", "tea", "viol
 
 
 def plain_vote(index: int) -> dict[str, Any]:
-    def turn(role: str, text: str) -> list[dict[str, str]]:
-        return [{"role": role, "content": text}]
-
-    winner = ("a", "b", "tie")[index % 3]
-    long, short = turn("assistant", "a long answer"), turn("assistant", "short")
-    return {
-        "id": f"v{index}",
-        "prompt": turn("user", f"{WORDS[index % 10]} {index}"),
-        "response_a": long if winner == "a" else short,
-        "response_b": long if winner == "b" else turn("assistant", "brief") if winner == "tie" else short,
-        "winner": winner,
-        "topic": f"topic {index % 2}",
-    }
+    """The longer response wins, if any."""
+    winner, prompt = ("a", "b", "tie")[index % 3], chat(f"{WORDS[index % 10]} {index}")
+    texts = {"a": ("a long answer", "short"), "b": ("short", "a long answer"), "tie": ("short", "brief")}[winner]
+    sides = {f"response_{side}": chat("", text)[1:] for side, text in zip("ab", texts, strict=True)}
+    return {"id": f"v{index}", "prompt": prompt, **sides, "winner": winner, "topic": f"topic {index % 2}"}
 
 
 def evaluate_votes(folder: Path, *given: str) -> list[Result]:

@@ -31,10 +31,6 @@ def train(run_dir: Path, *overrides: str, callbacks: tuple[Callback, ...] = ()) 
     return run_training(compose("train", [*TINY, *overrides], run_dir), callbacks)
 
 
-def logged(run_dir: Path, column: str) -> list[float]:
-    return pd.read_csv(run_dir / "metrics.csv")[column].dropna().tolist()
-
-
 def test_the_schedule_warms_up_and_falls_as_a_cosine() -> None:
     factors = [lr_factor(step, 3, 11) for step in range(13)]
     assert factors[:4] == [0.25, 0.5, 0.75, 1.0]
@@ -123,17 +119,6 @@ ADAMW = OptimizerConfig(name="adamw", lr=1e-2, weight_decay=0.1, beta2=0.98)
 MUON = replace(ADAMW, name="muon", matrix_lr=1e-2)
 
 
-def give_gradients(model: Any, seed: int) -> dict[str, torch.Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    for parameter in model.parameters():
-        parameter.grad = torch.randn(parameter.shape, generator=generator)
-    return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
-
-
-def is_matrix_of_a_layer(name: str, parameter: torch.Tensor) -> bool:
-    return "layers" in name and parameter.ndim == 2
-
-
 def test_without_a_matrix_rate_it_is_adamw_and_vectors_do_not_decay(make_model) -> None:
     model = make_model("scalar")
     model.backbone.embed_tokens.requires_grad_(False)
@@ -153,11 +138,13 @@ def test_everything_else_moves_as_under_adamw_alone(make_model) -> None:
     optimizers = build_optimizer(together, MUON), build_optimizer(alone, ADAMW)
     for seed in range(3):
         for model, optimizer in zip((together, alone), optimizers, strict=True):
-            give_gradients(model, seed)
+            generator = torch.Generator().manual_seed(seed)
+            for parameter in model.parameters():
+                parameter.grad = torch.randn(parameter.shape, generator=generator)
             optimizer.step()
     expected = dict(alone.named_parameters())
     for name, parameter in together.named_parameters():
-        assert torch.equal(parameter, expected[name]) != is_matrix_of_a_layer(name, parameter), name
+        assert torch.equal(parameter, expected[name]) != ("layers" in name and parameter.ndim == 2), name
 
 
 def test_muon_needs_a_matrix(make_model) -> None:

@@ -12,7 +12,6 @@ from unittest.mock import Mock
 
 import pandas as pd
 import pytest
-from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.loggers import WandbLogger
 
 from crm.config import compose
@@ -20,6 +19,7 @@ from crm.training.config import LoggerConfig
 from crm.training.tracking import build_loggers, finished, rows_before, track, wandb_mode
 from crm.training.train import run_training
 from tests.conftest import TINY_MODEL
+from tests.training.test_resume import StopAt
 
 
 def test_a_resumed_file_keeps_what_came_before_the_checkpoint(tmp_path: Path) -> None:
@@ -80,12 +80,6 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(socket.socket, "connect", local_only)
 
 
-class Interrupt(Callback):
-    def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
-        if trainer.global_step == 3:
-            raise RuntimeError("killed")
-
-
 @pytest.mark.slow
 def test_every_tracker_has_the_run(offline: None, tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
@@ -96,8 +90,8 @@ def test_every_tracker_has_the_run(offline: None, tmp_path: Path) -> None:
         *("schedule.epochs=3", "schedule.save_every=1", "schedule.validate_every=1", "trainer.progress=false"),
         "logger.kinds=[csv,wandb,tensorboard]",
     ]
-    with pytest.raises(RuntimeError, match="killed"):
-        run_training(compose("train", words, tmp_path), [Interrupt()])
+    with pytest.raises(RuntimeError, match="crashed"):
+        run_training(compose("train", words, tmp_path), [StopAt(3)])
     assert wandb.run is None, "the next job of a sweep would write into this run"
     run_training(compose("train", [*words, "resume=true"], tmp_path))
     assert wandb.run is None

@@ -41,16 +41,6 @@ def train(run_dir: Path, *overrides: str) -> TrainingOutcome:
     return run_training(compose("train", [*TINY, *overrides], run_dir))
 
 
-def weights(run: TrainingOutcome) -> dict[str, torch.Tensor]:
-    return load_checkpoint(run.checkpoint)[0].state_dict()
-
-
-def assert_alike(run: TrainingOutcome, expected: TrainingOutcome) -> None:
-    ours, theirs = weights(run), weights(expected)
-    assert list(ours) == list(theirs)
-    for name, weight in theirs.items():
-        torch.testing.assert_close(ours[name], weight, rtol=0, atol=1e-4, msg=name)
-
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainingOutcome, list[int]]:
@@ -110,7 +100,10 @@ def test_frozen_layers_run_once_leave_what_they_leave_run_always(tmp_path: Path)
     )
     off, run = (train(tmp_path / kind, *settings, f"model.kept_states={kind}") for kind in ("off", "float32"))
     assert run.validation_loss == pytest.approx(off.validation_loss, abs=rounding(off.validation_loss))
-    assert_alike(run, off)
+    ours, theirs = (load_checkpoint(each.checkpoint)[0].state_dict() for each in (run, off))
+    assert list(ours) == list(theirs)
+    for name, weight in theirs.items():
+        torch.testing.assert_close(ours[name], weight, rtol=0, atol=1e-4, msg=name)
     files = [{path.name for path in at.checkpoint.parent.rglob("*")} for at in (off, run)]
     assert files[0] == files[1]
 
