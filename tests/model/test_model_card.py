@@ -48,9 +48,11 @@ def run_snippet(folder: Path, script: Path) -> dict[str, Any]:
     return runpy.run_path(str(script))
 
 
-@pytest.mark.parametrize("head", HEADS)
-def test_it_says_what_the_model_is_and_its_lines_give_our_numbers(make_model, tokenizer, tmp_path, head) -> None:
-    model, folder = make_model(head, seed=4), tmp_path / "model"
+@pytest.mark.parametrize(("head", "architecture"), zip(HEADS, ("qwen3", "qwen3", "llama", "llama"), strict=True))
+def test_it_says_what_the_model_is_and_its_lines_give_our_numbers(
+    make_model, tokenizer, tmp_path, head, architecture
+) -> None:
+    model, folder = make_model(head, architecture, seed=4), tmp_path / "model"
     if head != "late":
         torch.nn.init.normal_(model.score.weight, generator=torch.Generator().manual_seed(1))
     export_model(model, tokenizer, folder, FACTS)
@@ -59,10 +61,10 @@ def test_it_says_what_the_model_is_and_its_lines_give_our_numbers(make_model, to
     (reading,) = [one for portion in judge.read([(ROW, "ab")]) for one in portion]
     if head in ("scalar", "late"):
         scores = [names["score"](CRITERIA, QUERY, text) for text in (FIRST, SECOND)]
-        assert scores == pytest.approx([reading.score_a, reading.score_b], abs=1e-4)
+        assert scores == pytest.approx([reading.score_a, reading.score_b], abs=1e-5)
     else:
         logit = names["preference_logit"](CRITERIA, QUERY, FIRST, SECOND)
-        assert logit == pytest.approx(reading.preference_logit, abs=1e-4) and abs(logit) > 1e-3
+        assert logit == pytest.approx(reading.preference_logit, abs=1e-5) and abs(logit) > 1e-3
     text = text_of(folder)
     table = (
         f"| head | `{head}` |\n| base model | `someone/base` |\n"
