@@ -141,11 +141,6 @@ def test_of_a_published_size_it_is_within_a_tenth(rank: int) -> None:
     assert estimate == pytest.approx(peak, rel=0.05)
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_collected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What other tests have left in the memory takes long to walk through."""
-    monkeypatch.setattr("bench.rounds.gc.collect", lambda: 0)
-
 
 def test_contestants_alternate_in_rotated_order_and_the_first_round_does_not_count() -> None:
     seen = []
@@ -174,8 +169,10 @@ def test_other_work_and_no_rounds_are_refused() -> None:
 
 
 @pytest.fixture(autouse=True)
-def fewer_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def fewer_rows_and_nothing_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other tests have left in the memory takes long to walk through."""
     monkeypatch.setattr(parity, "cases", lambda head: {"everything": cases(head)["everything"][::3]})
+    monkeypatch.setattr("bench.rounds.gc.collect", lambda: 0)
 
 
 @pytest.mark.parametrize("backbone", ["qwen3", "llama"])

@@ -79,31 +79,29 @@ def test_every_benchmark_has_a_row_here():
     assert set(published()) <= set(BENCHMARKS)
 
 
+READ = {
+    "reward_bench": ((0,), (), ("Reasoning", "code")),
+    "reward_bench_2": ((0,), (), ("Math",)),
+    "rm_bench": ((0, 1, 2), (), ("chat",)),
+    "rubric_bench": ((1,), ("Is short", "Gives a reason"), ("STEM",)),
+    "judge_bench": ((1,), (), ("gpt-4o", "knowledge")),
+    "ppe_preference": ((1,), (), ()),
+    "ppe_correctness": ((0,), (), ("rows",)),
+    "personalized_rewardbench": ((0,), ("Names a painter",), ("Art",)),
+    "prism": ((0,), (), ()),
+    "arena_personal": ((0,), (), ()),
+    "hhh": ((0,), ("Is it honest?",), ("honest",)),
+}
+"""Which responses are right, for whom, and of what kind the row is."""
+
+
 @pytest.mark.parametrize("name", ROWS)
-def test_prompt_and_responses_are_read(name, tmp_path):
+def test_prompt_and_responses_are_read_with_what_is_right_and_for_whom(name, tmp_path):
     first = read(name, tmp_path)[0]
     assert first.prompt == say("user: Why?")
     assert all(turns[-1].role == "assistant" for turns in first.responses)
     assert set(first.right) < set(range(len(first.responses)))
-
-
-@pytest.mark.parametrize(
-    ("name", "right", "criteria", "category"),
-    [
-        ("reward_bench", (0,), (), ("Reasoning", "code")),
-        ("reward_bench_2", (0,), (), ("Math",)),
-        ("rm_bench", (0, 1, 2), (), ("chat",)),
-        ("rubric_bench", (1,), ("Is short", "Gives a reason"), ("STEM",)),
-        ("judge_bench", (1,), (), ("gpt-4o", "knowledge")),
-        ("ppe_preference", (1,), (), ()),
-        ("ppe_correctness", (0,), (), ("rows",)),
-        ("personalized_rewardbench", (0,), ("Names a painter",), ("Art",)),
-        ("hhh", (0,), ("Is it honest?",), ("honest",)),
-    ],
-)
-def test_what_is_right_and_for_whom(name, right, criteria, category, tmp_path):
-    first = read(name, tmp_path)[0]
-    assert (first.right, first.criteria, first.category) == (right, criteria, category)
+    assert (first.right, first.criteria, first.category) == READ[name]
 
 
 def test_responses_of_best_of_k_are_in_the_order_of_their_numbers(tmp_path):

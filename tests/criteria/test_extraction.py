@@ -26,18 +26,14 @@ from crm.criteria.prompts import (
 )
 from crm.endpoint.client import ChatClient, Outcome
 from crm.schema import Message, Preference
+from tests.conftest import say
 
 GOOD = ["Prefers a calm voice", "Likes examples", "Écrit en français", "東京の話が好き", "Wants a list of items"]
 ROW = Preference(
     id="p",
-    prompt=(
-        Message("system", "Be kind."),
-        Message("user", "A poem?"),
-        Message("assistant", "On?"),
-        Message("user", "Sea"),
-    ),
-    response_a=(Message("assistant", "Waves roll."),),
-    response_b=(Message("assistant", "The sea, the sea!"),),
+    prompt=say("system: Be kind.", "user: A poem?", "assistant: On?", "user: Sea"),
+    response_a=say("assistant: Waves roll."),
+    response_b=say("assistant: The sea, the sea!"),
     winner="a",
 )
 
@@ -141,8 +137,7 @@ class Scripted:
 
 
 def preference(identifier: str, query: str, **more: Any) -> Preference:
-    say = (Message("assistant", "ok"),)
-    return Preference(identifier, (Message("user", query),), say, say, "a", **more)
+    return Preference(identifier, say(f"user: {query}"), *[say("assistant: ok")] * 2, "a", **more)
 
 
 def test_objective_prompts_are_dropped_and_failures_kept() -> None:
@@ -156,11 +151,7 @@ def test_objective_prompts_are_dropped_and_failures_kept() -> None:
 
 
 def test_criteria_are_written_where_there_are_none() -> None:
-    rows = [
-        preference("p0", "A poem?"),
-        preference("p1", "x", criteria_b=("Wants it short",)),
-        preference("p2", "broken"),
-    ]
+    rows = [preference("p0", "A poem?"), preference("p1", "x", criteria_b=("Wants it",)), preference("p2", "broken")]
     found = extract(rows, cast(ChatClient, Scripted()))
     assert sorted(each.status for each in found) == ["extracted", "failed:server_error", "given"]
     assert found[0].preference == replace(rows[0], criteria_a=("Likes rhyme",), criteria_b=("Likes prose",))

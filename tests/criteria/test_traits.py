@@ -112,26 +112,14 @@ MORE = {
 
 
 def preference(response_a: str, response_b: str, identifier: str = "p1", **fields: object) -> Preference:
-    return Preference(
-        id=identifier,
-        prompt=(Message("user", "Tell me of the cat"),),
-        response_a=(Message("assistant", response_a),),
-        response_b=(Message("assistant", response_b),),
-        winner="a",
-        **fields,  # type: ignore[arg-type]
-    )
+    sides = (Message("assistant", response_a),), (Message("assistant", response_b),)
+    return Preference(identifier, (Message("user", "Tell me of the cat"),), *sides, "a", **fields)  # type: ignore[arg-type]
 
 
 def swapped(row: Preference) -> Preference:
-    return replace(
-        row,
-        response_a=row.response_b,
-        response_b=row.response_a,
-        criteria_a=row.criteria_b,
-        criteria_b=row.criteria_a,
-        criteria_topics_a=row.criteria_topics_b,
-        criteria_topics_b=row.criteria_topics_a,
-    )
+    fields = ("response", "criteria", "criteria_topics")
+    sides = {f"{name}_{side}": getattr(row, f"{name}_{other}") for name in fields for side, other in ("ab", "ba")}
+    return replace(row, **sides)
 
 
 @pytest.mark.parametrize("name", MORE)

@@ -21,20 +21,11 @@ needs_package = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module")
-def source() -> tuple[Any, Any]:
-    return smollm2.load_gguf(smollm2.find_gguf())
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, source: tuple[Any, Any]) -> Path:
-    with pytest.MonkeyPatch.context() as patch:  # reading the file takes 15 seconds, so once
-        patch.setattr(smollm2, "load_gguf", lambda path: source)
-        return smollm2.convert(tmp_path_factory.mktemp("models") / "smollm2_135m")
-
-
 @needs_package
-def test_the_folder_repeats_the_gguf(folder: Path, source: tuple[Any, Any]) -> None:
+def test_the_folder_repeats_the_gguf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = smollm2.load_gguf(smollm2.find_gguf())
+    monkeypatch.setattr(smollm2, "load_gguf", lambda path: source)  # reading the file takes 15 seconds, so once
+    folder = smollm2.convert(tmp_path / "smollm2_135m")
     tokenizer = AutoTokenizer.from_pretrained(folder)
     ids = tokenizer(TEXT, return_tensors="pt")["input_ids"]
     assert ids[0].tolist() == source[1](TEXT)["input_ids"]
