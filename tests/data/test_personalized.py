@@ -31,10 +31,6 @@ def row(name: str, posts: Sequence[str] | None = ("Red yarn?", "Oak table?", "  
     } | changes
 
 
-def write(folder: Path, *rows: dict[str, Any], name: str = "rows.jsonl") -> Path:
-    return write_rows(folder / name, list(rows))
-
-
 def load(path: Path, criteria: str = "own", **given: Any) -> Splits:
     return load_data(DataConfig(name="personalized_rewardbench", root="", path=str(path), **given), criteria)
 
@@ -50,7 +46,8 @@ def chosen_criteria(record: Preference) -> tuple[str, ...]:
 
 def test_the_profile_speaks_for_the_chosen_side_the_nearest_post_first(tmp_path: Path) -> None:
     pytest.importorskip("bm25s")
-    path = write(tmp_path, *(row(str(index)) for index in range(8)), row("new", ()), row("null", None))
+    rows = [*(row(str(index)) for index in range(8)), row("new", ()), row("null", None)]
+    path = write_rows(tmp_path / "rows.jsonl", rows)
     splits = load(path, profile="bm25")
     shown = [chosen_criteria(record) for record in splits.suites["D"]]
     both = ("Has asked before: Oak table?", "Has asked before: Red yarn?")
@@ -65,7 +62,7 @@ def test_the_profile_speaks_for_the_chosen_side_the_nearest_post_first(tmp_path:
 
 
 def test_without_a_profile_the_generic_criterion_is_asked_for(tmp_path: Path) -> None:
-    path = write(tmp_path, row("1"), row("2"))
+    path = write_rows(tmp_path / "rows.jsonl", [row("1"), row("2")])
     with pytest.raises(ValueError, match=r"no record has criteria.*data\.profile=bm25.*criteria=none"):
         load(path)
     splits = load(path, criteria="none")

@@ -163,8 +163,7 @@ def test_lexicon_shows_nothing_that_is_held_out() -> None:
 
 def test_impossible_sizes_are_refused_by_name() -> None:
     with pytest.raises(
-        ValueError,
-        match=r"data=simulation: needs 8892 different queries on 'Creative.*, which has \d+",
+        ValueError, match=r"data=simulation: needs 8892 different queries on 'Creative.*, which has \d+"
     ):
         simulate(seed=0, train=0, validation=0, suite=20_000)
 

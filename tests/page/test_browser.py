@@ -94,15 +94,8 @@ def test_words_that_nobody_understands_are_not_ranked(browser: Any, address: str
         )
         expect(page.locator(".chip.lost")).to_contain_text("not in their answers: does not count")
         assert not page.locator("#rows .row").count() and not page.get_by_role("button", name="Show it anyway").count()
-        add(page, "short answers", "vibes")
+        add(page, "short answers")
         headline(page, re.compile("for you$"))
-        chips = page.locator(".chip")
-        expect(chips).to_have_count(3)
-        expect(page.locator(".chip.lost")).to_have_text(
-            [re.compile("cheap"), re.compile("vibes.*not understood: does not count")]
-        )
-        chips.last.locator("details button").first.click()
-        complete(page)
         expect(page.locator(".chip.lost")).to_have_count(1)
 
 

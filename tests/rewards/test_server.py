@@ -127,17 +127,9 @@ def test_the_numbers_are_those_of_the_folder(make_model: Any, tokenizer: Any, tm
     ("path", "body", "why"),
     [
         ("score", b"{", "body: expected JSON in UTF-8"),
-        (
-            "score",
-            {"groups": [group("a"), group("a", criteria=["x", " "])]},
-            "groups[1].criteria[1]: ",
-        ),
+        ("score", {"groups": [group("a"), group("a", criteria=["x", " "])]}, "groups[1].criteria[1]: "),
         ("score", {"groups": [{"responses": ["a"]}]}, "groups[0].messages: missing"),
-        (
-            "score",
-            {"groups": [group("a", n=1)]},
-            "groups[0].n: unknown field",
-        ),
+        ("score", {"groups": [group("a", n=1)]}, "groups[0].n: unknown field"),
         (
             "score",
             b'{"groups": [{"messages": [{"role": "user", "content": "\\ud800"}], "responses": ["a"]}]}',
