@@ -222,8 +222,8 @@ def comparisons() -> list[Comparison]:
         ((), ("user: A joke?",), ("Knock.", "user: Who?", "assistant: Rain."), "No.", "b"),
     ]
     return [
-        Comparison(f"c{i}", f"p{i}", criteria, say(*prompt), say(f"assistant: {a}", *more), say(f"assistant: {b}"), label)
-        for i, (criteria, prompt, (a, *more), b, label) in enumerate(rows)
+        Comparison(f"c{i}", f"p{i}", likes, say(*prompt), say(f"assistant: {a}", *more), say(f"assistant: {b}"), label)
+        for i, (likes, prompt, (a, *more), b, label) in enumerate(rows)
     ]
 
 

@@ -141,7 +141,6 @@ def test_of_a_published_size_it_is_within_a_tenth(rank: int) -> None:
     assert estimate == pytest.approx(peak, rel=0.05)
 
 
-
 def test_contestants_alternate_in_rotated_order_and_the_first_round_does_not_count() -> None:
     seen = []
 

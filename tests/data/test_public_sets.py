@@ -71,9 +71,8 @@ def test_summeval_pairs_by_hand(tmp_path: Path) -> None:
     few = load("summeval", tmp_path, seed=1, suite=2)
     assert (len(few.validation), len(few.suites["D"])) == (5, 2), "a smaller suite leaves validation as it is"
     overall = splits.train[0]
-    assert overall.prompt[0].content.endswith(
-        "\n\narticle " + overall.id.split("-")[1].lstrip("0").rjust(1, "0") + " article ..."
-    )
+    number = overall.id.split("-")[1].lstrip("0").rjust(1, "0")
+    assert overall.prompt[0].content.endswith(f"\n\narticle {number} article ...")
 
 
 @pytest.mark.parametrize(

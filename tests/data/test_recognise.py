@@ -44,6 +44,9 @@ HELPSTEER3 = {
     "overall_preference": -2,
     "individual_preference": [{"score": -2}],
 }
+BY_AUTHOR = {"prompt": "Why?", "response_1": "Because.", "response_2": "So.", "model_1": "x", "model_2": "y"}
+CAPITALS = {"Question": "Why?", "Answer 1": "Because.", "Answer 2": "So.", "Preferred": "Answer 2"}
+PERSONAL = {"id": "1", "question": "Why?", "chosen": "So.", "rejected": "Because.", "rubric_aspects": [], "profile": []}
 TWO = ["short", "kind"]
 TOPICS = {"a_criteria": TWO, "a_broad_criteria_topic": ["Length", "Tone"]}
 READ: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -53,34 +56,15 @@ READ: dict[str, tuple[str, str, dict[str, Any]]] = {
     "trl, criteria as text": ("pairs.jsonl", "trl", PLAIN | {"criteria": "short; kind"}),
     "pairs under a question": ("a.tsv", "table", {"question": "Why?", "chosen": "So.", "rejected": "Because."}),
     "votes": ("votes.csv", "table", VOTE),
-    "votes, in capitals": (
-        "votes.csv",
-        "table",
-        {"Question": "Why?", "Answer 1": "Because.", "Answer 2": "So.", "Preferred": "Answer 2"},
-    ),
-    "votes, by author": (
-        "votes.json",
-        "table",
-        {
-            "prompt": "Why?",
-            "response_1": "Because.",
-            "response_2": "So.",
-            "model_1": "x",
-            "model_2": "y",
-            "winner": "y",
-        },
-    ),
+    "votes, in capitals": ("votes.csv", "table", CAPITALS),
+    "votes, by author": ("votes.json", "table", BY_AUTHOR | {"winner": "y"}),
     "helpsteer3": ("train.jsonl.gz", "table", HELPSTEER3),
     "arena": ("arena.jsonl", "arena", EVERY["arena"][1]("So.", "Because.")),
     "arena 55k": ("arena.csv", "arena", EVERY["arena 55k"][1]("So.", "Because.")),
     "records, criteria": ("votes.jsonl", "records", EVERY["records"][1]("So.", "Because.") | {"criteria_a": TWO}),
     "train_rows, criteria": ("rows.jsonl", "train_rows", EVERY["train_rows"][1]("So.", "Because.") | TOPICS),
     "eval_rows, criteria": ("rows.jsonl", "eval_rows", EVERY["eval_rows"][1]("So.", "Because.") | {"criteria": TWO}),
-    "personalized_rewardbench": (
-        "rows.json",
-        "personalized_rewardbench",
-        {"id": "1", "question": "Why?", "chosen": "So.", "rejected": "Because.", "rubric_aspects": [], "profile": []},
-    ),
+    "personalized_rewardbench": ("rows.json", "personalized_rewardbench", PERSONAL),
 }
 """File, source, row; in every one "So." is the better response, and with criteria they are short and kind."""
 
@@ -101,9 +85,8 @@ def test_the_sign_of_helpsteer3_is_its_own(tmp_path: Path) -> None:
     records = read(write(tmp_path / "train.parquet", rows))
     assert [record.winner for record in records] == ["a", "a", "a", "tie", "b", "b", "b"]
     signed = VOTE | {"preferred": -1}
-    with pytest.raises(
-        ValueError, match=r"preferred: '-1': not known; say what each means, .*'data.winners=\[\"-1=a\"\]"
-    ):
+    why = r"preferred: '-1': not known; say what each means, .*'data.winners=\[\"-1=a\"\]"
+    with pytest.raises(ValueError, match=why):
         read(write(tmp_path / "signed.jsonl", [signed]))
 
 
@@ -118,9 +101,8 @@ def test_what_is_read_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture)
     assert found.columns == columns
     odd = {"Question": "Why?", "Answer (1)": "So.", "Answer, 2": "Because.", "It's best": "1", "best": "1"}
     path = write(tmp_path / "my votes.csv", [odd])
-    config = compose(
-        "train", ["data=file", f"data.path='{path}'", *shlex.split(recognise(str(path)).words())], Path()
-    ).data
+    words = ["data=file", f"data.path='{path}'", *shlex.split(recognise(str(path)).words())]
+    config = compose("train", words, Path()).data
     assert (config.path, config.columns["response_b"]) == (str(path), "Answer, 2")
 
 
@@ -167,9 +149,8 @@ def test_files_of_a_folder_are_alike(tmp_path: Path, caplog: pytest.LogCaptureFi
         assert recognise(str(tmp_path / "votes")).name == "trl"
     assert caplog.messages[-1].endswith("read with data.name=trl (prompt, chosen, rejected, criteria)")
     write(tmp_path / "votes" / "c.csv", [VOTE])
-    with pytest.raises(
-        ValueError, match=r"c.csv would be read with 'data.columns=.*, the files before it with data.name=trl; "
-    ):
+    why = r"c.csv would be read with 'data.columns=.*, the files before it with data.name=trl; "
+    with pytest.raises(ValueError, match=why):
         recognise(str(tmp_path / "votes"))
 
 

@@ -59,9 +59,8 @@ def test_a_template_does_not_make_its_questions_one_and_hides_no_duplicate(place
 
 def test_the_sentence_and_the_warning_name_groups_and_the_setting(caplog: pytest.LogCaptureFixture) -> None:
     rows = [vote(i, f"Name the tree with the number {i}") for i in range(40)]
-    with pytest.raises(
-        ValueError, match=r"only 40 different prompts, in 1 groups of near-duplicates.*near_duplicates=1\.0"
-    ):
+    why = r"only 40 different prompts, in 1 groups of near-duplicates.*near_duplicates=1\.0"
+    with pytest.raises(ValueError, match=why):
         split_by_prompt(rows, seed=0, validation=0.4, test=0.4)
     assert "40 of 40 prompts are one group of near-duplicates" in caplog.text
     caplog.clear()

@@ -134,9 +134,15 @@ def test_ids_are_kept_or_made_of_the_content(tmp_path: Path) -> None:
     ("columns", "why"),
     [
         ({"promt": "question"}, r"data\.columns\.promt: no such field, there are prompt, .*; did you mean prompt\?"),
-        ({"prompt": "questions"}, r"no column 'questions' for prompt; .*it has question, .*; did you mean question\?"),
+        (
+            {"prompt": "questions"},
+            r"no column 'questions' for prompt; .*it has question, ans.*; did you mean question\?",
+        ),
         ({"winner": "prompt"}, r"data\.columns gives the column 'prompt' to another field; add data\.columns\.prompt"),
-        ({}, r"no column 'prompt' for prompt; name one of the file's with data\.columns\.prompt=\.\.\.; it has quest"),
+        (
+            {},
+            r"no column 'prompt' for prompt; name one of the file's with data\.columns\.prompt=\.\.\.; it has question",
+        ),
     ],
 )
 def test_columns_that_are_not_there_are_named_with_the_nearest(

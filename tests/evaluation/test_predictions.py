@@ -46,9 +46,8 @@ def by_key(path: Path) -> dict[tuple[str, str], Prediction]:
 @pytest.mark.usefixtures("in_float64")
 @pytest.mark.parametrize(("head", "packing"), [*((head, None) for head in LINEAR_HEADS), ("pairwise", Packing(900))])
 def test_logits_are_about_the_records_response_a(
-    make_judge: MakeJudge, make_model: Any, make_encoder: Any, many: list[Comparison], tmp_path: Path, head: str,
-    packing: Packing | None,
-) -> None:  # fmt: skip
+    make_judge, make_model, make_encoder, many, tmp_path, head, packing
+) -> None:
     judge = make_judge(head, packing=packing)
     path, counts = run(judge, many, tmp_path)
     assert counts == {"readings": 48, "already_there": 0, "made": 48, "too_long": 0}

@@ -44,13 +44,8 @@ def test_gold_is_the_truth_of_what_the_grammar_knows() -> None:
             truth = OracleJudge().score((criterion,), (Message("assistant", text),))
             assert measure.gold(criterion, text) == truth / RATIONALITY  # type: ignore[operator]
     assert measure.gold(CRITERIA[1], f"{SHORT} haha haha") is None
-    assert [measure.won(*pair) for pair in ((1, 0), (0, 0), (-1, None), (None, None), (None, -1))] == [
-        1,
-        0.5,
-        1,
-        0.5,
-        0,
-    ]
+    pairs = ((1, 0), (0, 0), (-1, None), (None, None), (None, -1))
+    assert [measure.won(*pair) for pair in pairs] == [1, 0.5, 1, 0.5, 0]
 
 
 @pytest.fixture(scope="module")
@@ -67,16 +62,9 @@ def beginner() -> tuple[Any, Any]:
 
 def course(rates: list[float], proxies: list[float]) -> dict[str, Any]:
     """A course by hand: two queries, wins of ``rates``."""
+    rest = {"degenerate": 0.0, "tokens": 30.0, "gold": 0}
     points = [
-        {
-            "step": 5 * n,
-            "won": [rate, rate],
-            "proxy": proxy,
-            "kl": float(n),
-            "degenerate": 0.0,
-            "tokens": 30.0,
-            "gold": 0,
-        }
+        {"step": 5 * n, "won": [rate, rate], "proxy": proxy, "kl": float(n), **rest}
         for n, (rate, proxy) in enumerate(zip(rates, proxies, strict=True))
     ]
     return {"course": points, "selected": points[1]}

@@ -24,9 +24,8 @@ def query(key: str, topic: str = "Tea") -> BankQuery:
 
 def small() -> Bank:
     queries = (query("q1"), query("q2", "Coffee"), query("q3"))
-    return Bank(
-        "small", "base", queries, {who: {q.id: f"{who} on {q.id}" for q in queries} for who in ("base", "other")}
-    )
+    answers = {who: {q.id: f"{who} on {q.id}" for q in queries} for who in ("base", "other")}
+    return Bank("small", "base", queries, answers)
 
 
 def test_selection_keeps_the_queries_of_the_topics() -> None:
@@ -101,9 +100,7 @@ def test_files_make_a_bank(tmp_path: Path, queries: Path) -> None:
     build(tmp_path, "author=one", f"queries='{queries}'", f"responses='{one}'")
     ids = [query.id for query in load_bank(tmp_path / "made").queries]
     two = tmp_path / "two.csv"
-    two.write_text(
-        "query_id,text\n" + "".join(f"{name},two {name}\n" for name in [*ids, "elsewhere"]), encoding="utf-8"
-    )
+    two.write_text("query_id,text\n" + "".join(f"{name},two {name}\n" for name in [*ids, "elsewhere"]))
     with pytest.raises(ValueError, match="author: 'one' is already in bank 'made'"):
         build(tmp_path, "author=one", f"responses='{one}'")
     made = build(tmp_path, "author=two", f"responses='{two}'")
@@ -132,9 +129,8 @@ def test_what_is_wrong_with_a_file_is_reported(tmp_path: Path, queries: Path, ro
 
 
 def test_queries_need_a_text_and_nothing_else(tmp_path: Path) -> None:
-    found = read_queries(
-        write(tmp_path / "q.jsonl", [{"prompt": "A"}, {"instruction": "B", "id": "b"}, {"query": "a "}])
-    )
+    rows = [{"prompt": "A"}, {"instruction": "B", "id": "b"}, {"query": "a "}]
+    found = read_queries(write(tmp_path / "q.jsonl", rows))
     assert [(query_of(q.prompt), q.topic) for q in found] == [("A", "untagged"), ("B", "untagged")]
     assert found[1].id == "b"
     with pytest.raises(ValueError, match=r"q.jsonl:1: query: blank"):

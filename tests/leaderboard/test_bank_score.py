@@ -185,9 +185,8 @@ def test_killed_several_times_it_ends_with_the_same_matrix(folder: Path) -> None
             running[-1].start()
             running[-1].join(60)
             if len(running) == 2:
-                assert CriteriaMatrix(made_bank(), folder / "criteria.parquet").columns["Humour"].n == 32, (
-                    "portions stay"
-                )
+                stayed = CriteriaMatrix(made_bank(), folder / "criteria.parquet").columns["Humour"].n
+                assert stayed == 32, "portions stay"
         assert [process.exitcode for process in running] == [-signal.SIGKILL] * 4 + [0]
         assert calls <= 72 + 4, "a kill costs the call that was under way"
         other = folder.parent / "other/bank"
@@ -278,9 +277,8 @@ def test_the_newest_counts_unless_one_is_named(folder: Path, tmp_path: Path) -> 
     assert first("funny answers", "people (a.csv)") == "long"
     assert first("long answers", "counting") == "long", "counts are there, and the oldest"
     assert first("funny answers", "counting") == "short", "who has not scored it leaves it to the newest"
-    with pytest.raises(
-        ValueError, match=r"scored_by='gpt': has scored nothing in .*; choose one of counting, people \(a"
-    ):
+    why = r"scored_by='gpt': has scored nothing in .*; choose one of counting, people \(a"
+    with pytest.raises(ValueError, match=why):
         first("funny answers", "gpt")
     assert open_matrix(bank, folder).columns["Humour"].by == "people (b.csv)"
     score(folder, "ratings=a.csv")

@@ -181,9 +181,6 @@ def test_threads_share_the_vectors_of_criteria(judge: CrmJudge, tmp_path: Path) 
         assert own == pytest.approx(expected, rel=1e-4, abs=1e-4)
 
 
-FILES = ("leaderboard", "bradley_terry")
-
-
 @pytest.fixture
 def make_folder(make_model: Any, tokenizer: Any, tmp_path: Path) -> Any:
     def make(head: str) -> Path:
@@ -211,8 +208,9 @@ def test_the_files_are_those_of_single_readings(
     one, two = (json.loads((tmp_path / name / "criteria.json").read_text()) for name in ("index", "read"))
     assert one == two and one["queries"] == 12
     names = [{path.name for path in (tmp_path / name).iterdir()} for name in ("index", "read")]
-    assert names[0] == names[1] >= {f"{name}.{ending}" for name in FILES for ending in ("md", "csv")}
-    for name in FILES:
+    views = ("leaderboard", "bradley_terry")
+    assert names[0] == names[1] >= {f"{name}.{ending}" for name in views for ending in ("md", "csv")}
+    for name in views:
         tables = [pd.read_csv(tmp_path / run / f"{name}.csv", skiprows=1) for run in ("index", "read")]
         assert list(tables[0].columns) == list(tables[1].columns) and len(tables[0]) == len(tables[1]) == 13
 

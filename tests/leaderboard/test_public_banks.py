@@ -28,11 +28,8 @@ def root(tmp_path: Path) -> Path:
 
 def test_justeval_has_the_first_topic_and_the_first_answer_of_each_query(root: Path) -> None:
     bank = read_public_bank("justeval", str(root))
-    assert {query_of(query.prompt): query.topic for query in bank.queries} == {
-        "Why?": "stem",
-        "How?": "lifestyle",
-        "Where?": UNTAGGED,
-    }
+    topics = {query_of(query.prompt): query.topic for query in bank.queries}
+    assert topics == {"Why?": "stem", "How?": "lifestyle", "Where?": UNTAGGED}
     answers = {query_of(query.prompt): bank.responses["other"][query.id] for query in bank.queries}
     assert answers == {"Why?": "other 0", "How?": "other 1", "Where?": "other 3"}
     assert bank.baseline == "gpt-3.5-turbo-0301" and bank.authors == ("gpt-3.5-turbo-0301", "other")
@@ -41,10 +38,7 @@ def test_justeval_has_the_first_topic_and_the_first_answer_of_each_query(root: P
 def test_alpacaeval_has_what_all_models_answered(root: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         bank = read_public_bank("alpacaeval", str(root))
-    assert sorted((query_of(query.prompt), query.topic) for query in bank.queries) == [
-        ("Who?", UNTAGGED),
-        ("Why?", "stem"),
-    ]
+    assert {query_of(query.prompt): query.topic for query in bank.queries} == {"Who?": UNTAGGED, "Why?": "stem"}
     assert bank.authors == ("gpt4_1106_preview", "llama-2.1")
     assert "2 queries, left out: {'not_answered_by_all': 2, 'equal_queries': 0}" in caplog.text
 
@@ -90,10 +84,8 @@ def test_without_tags_nothing_has_a_topic(root: Path) -> None:
 
 
 def test_what_is_missing_or_malformed_is_named(root: Path) -> None:
-    with pytest.raises(
-        ValueError, match=r"bank.root='nowhere': has no folder 'bank_justeval'.*fetch=justeval out=nowhere"
-    ):
-        read_published("justeval", "nowhere")
+    with pytest.raises(ValueError, match=r"bank.root='no': has no folder 'bank_justeval'.*fetch=justeval out=no`"):
+        read_published("justeval", "no")
     for row, reason in (
         ({"instruction": "Why?", "output": None}, "output: expected a valid string, got None"),
         ({"output": "Because."}, "instruction: "),

@@ -118,6 +118,8 @@ def test_lora_starts_as_identity_trains_little_and_merges_whole(
     trained = {name for name, weight in adapted.named_parameters() if weight.requires_grad}
     assert all("lora_" in name or name == "score.weight" for name in trained) and "score.weight" in trained
     assert len(trained) == 1 + 2 * 2 * 7, "two matrices for each of seven linear layers in each of two layers"
+    adapted_layers = {name.partition(".lora_")[0].rpartition(".")[2] for name in trained - {"score.weight"}}
+    assert adapted_layers == {f"{name}_proj" for name in ("q", "k", "v", "o", "gate", "up", "down")}
     with torch.no_grad():
         for name, weight in adapted.named_parameters():
             if name in trained:

@@ -44,9 +44,7 @@ def test_padded_tensors_by_hand_and_equal_sequences_read_once() -> None:
 
 @pytest.mark.usefixtures("in_float64")
 @pytest.mark.parametrize("head", HEADS)
-def test_a_row_is_the_same_in_any_batch_and_orders_are_opposite(
-    make_model, make_encoder, comparisons, many, head
-) -> None:
+def test_rows_are_the_same_in_any_batch_and_orders_opposite(make_model, make_encoder, comparisons, many, head) -> None:
     words, model, encoder = random.Random(0), make_model(head, "llama"), make_encoder(head)
     rows = [replace(row, id=f"c{n}") for n, row in enumerate((*comparisons, *many[:9]))]
     rows = [row for row in rows if row.response_a != row.response_b]

@@ -123,8 +123,8 @@ def test_a_criterion_stays_one_bullet_in_its_own_script() -> None:
     assert "東京" in rendered and rendered.count("é🙂") == 2 and "\\u" not in rendered
 
 
-def test_a_sequence_longer_than_the_limit_gives_none_and_no_warning(
-    tokenizer, make_encoder, comparisons, monkeypatch: pytest.MonkeyPatch
+def test_a_sequence_beyond_the_limit_gives_none_and_no_warning(
+    tokenizer, make_encoder, comparisons, monkeypatch
 ) -> None:
     for head in LINEAR_HEADS:
         longest = max(make_encoder(head).encode(comparisons[1]).lengths)

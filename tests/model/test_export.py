@@ -121,9 +121,7 @@ def test_a_late_model_comes_back_and_stock_transformers_loads_its_backbone(late,
     assert not any(info.values()) and type(backbone) is type(model.backbone)
 
 
-def test_the_digest_follows_the_weights_and_facts_cannot_overrule_the_manifest(
-    make_model, tokenizer, folder, tmp_path
-) -> None:
+def test_the_digest_follows_the_weights_and_facts_cannot_overrule_it(make_model, tokenizer, folder, tmp_path) -> None:
     facts = {"head": "pairwise", "digest": "0", "version": 9, "seed": 5}
     again = export_model(make_model("scalar"), tokenizer, tmp_path / "again", facts)
     assert again == read_manifest(folder)["digest"]
@@ -153,7 +151,6 @@ def test_a_wrong_manifest_is_named(folder: Path, tmp_path: Path) -> None:
 def test_weights_that_cannot_be_read_or_do_not_fit_are_one_sentence(late, folder: Path, tmp_path: Path) -> None:
     plain, apart = (Path(shutil.copytree(one, tmp_path / name)) for name, one in (("a", folder), ("b", late[1])))
     weights, head = load_file(plain / "model.safetensors"), load_file(apart / LATE_HEAD)
-
     cases = (
         (plain / "model.safetensors", {"score.weight": torch.zeros(1, 16)}, "no fitting weights for "),
         (plain / "model.safetensors", weights | {"score.weight": torch.zeros(1, 8)}, ""),

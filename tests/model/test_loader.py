@@ -127,10 +127,7 @@ def test_every_row_of_a_step_counts_the_same(make_loader, many, names, size, pas
 
 
 def test_epochs_are_never_longer_than_the_first_and_weigh_a_cut_step_by_what_is_left(make_encoder, many) -> None:
-    """Rows that only fit in a later epoch must not leave a remainder that passes for an epoch of its own.
-
-    The second epoch has 7 batches of 2, of which 5 are read: 4 in a step, and 1 that counts for 4.
-    """
+    """The second epoch has 7 batches of 2, of which 5 are read: 4 in a step, and 1 that counts for 4."""
     sizes = {0: 9, 1: 14, 2: 5}
     draw = lambda epoch: (many[: sizes[epoch]], {})  # noqa: E731
     loader = TrainLoader(draw, make_encoder("scalar"), Padding(2, pad_id=0), step=8, seed=0)

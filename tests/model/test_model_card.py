@@ -49,9 +49,7 @@ def run_snippet(folder: Path, script: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("head", "architecture"), zip(HEADS, ("qwen3", "qwen3", "llama", "llama"), strict=True))
-def test_it_says_what_the_model_is_and_its_lines_give_our_numbers(
-    make_model, tokenizer, tmp_path, head, architecture
-) -> None:
+def test_it_is_true_and_its_lines_give_our_numbers(make_model, tokenizer, tmp_path, head, architecture) -> None:
     model, folder = make_model(head, architecture, seed=4), tmp_path / "model"
     if head != "late":
         torch.nn.init.normal_(model.score.weight, generator=torch.Generator().manual_seed(1))
@@ -94,9 +92,7 @@ def test_weighted_criteria_and_stored_vectors_of_the_card_are_ours(make_model, t
     torch.testing.assert_close(theirs, user, rtol=0, atol=rounding(user))
 
 
-def test_unknown_facts_and_paths_of_this_machine_are_left_out_and_a_card_may_be_edited(
-    make_model, tokenizer, tmp_path
-) -> None:
+def test_unknown_facts_and_paths_are_left_out_and_a_card_may_be_edited(make_model, tokenizer, tmp_path) -> None:
     bare, local = tmp_path / "bare", tmp_path / "local"
     digest = export_model(make_model("scalar"), tokenizer, bare, {})
     assert not re.search(r"None|\| (base model|seed|validation accuracy) \|", text_of(bare))

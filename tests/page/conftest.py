@@ -72,11 +72,6 @@ def _words(text: str, criteria: Sequence[str]) -> float:
 
 
 @pytest.fixture
-def bank() -> Bank:
-    return small_bank()
-
-
-@pytest.fixture
 def make_ranker() -> Callable[..., Ranker]:
     """A ranker of a bank, by words."""
     return lambda bank=None: Ranker(cast(Any, WordScorer(bank or small_bank())))

@@ -185,16 +185,16 @@ def test_a_part_of_the_bank_has_its_own_places(http: TestClient, indexed: Ranker
     assert rate == pytest.approx(0.5)
 
 
+PICK = {"query": 0, "left": 0, "right": 1, "choice": "left"}
+
+
 @pytest.mark.parametrize(
     "given, message",
     [
-        ({"picks": [{"query": 0, "left": 0, "right": 99, "choice": "left"}]}, "picks: number 1 is of an answer"),
-        ({"picks": [{"query": 0, "left": 0, "right": 1, "choice": "up"}]}, r"picks\[0\].choice: expected 'left'"),
-        ({"picks": [{"query": 0, "left": 0, "right": 1, "choice": "left", "reason": 2}]}, "reason: 2 was not offered"),
-        (
-            {"picks": [{"query": 0, "left": 0, "right": 1, "choice": "left", "offered": [12]}]},
-            "a criterion that is not",
-        ),
+        ({"picks": [PICK | {"right": 99}]}, "picks: number 1 is of an answer"),
+        ({"picks": [PICK | {"choice": "up"}]}, r"picks\[0\].choice: expected 'left'"),
+        ({"picks": [PICK | {"offered": [1, 2], "reason": 3}]}, r"reason: 3 was not offered; there were \[1, 2\]"),
+        ({"picks": [PICK | {"offered": [12]}]}, "a criterion that is not"),
         ({"bank": "0123"}, "bank: these picks were made on other answers or models; pick again"),
         ({"more": 1}, "more: unknown field"),
         ({"profile": {"baseline": "gpt"}}, "baseline: 'gpt' has no responses in bank"),
@@ -210,4 +210,5 @@ def test_answers_that_never_differ_are_a_sentence(tmp_path: Path) -> None:
     bank = small_bank()
     bank = replace(bank, responses={who: dict.fromkeys(texts, "the same") for who, texts in bank.responses.items()})
     answer = client_of(counting_ranker(bank, tmp_path)).post("/api/v1/picks", json={"profile": {}})
-    assert answer.status_code == 422 and "no two responses of this bank differ" in answer.json()["error"]
+    why = "no two responses of this bank differ in any of its criteria"
+    assert answer.status_code == 422 and why in answer.json()["error"]

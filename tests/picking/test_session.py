@@ -11,7 +11,7 @@ from scipy.stats import kendalltau
 
 from crm.picking.criteria import Contrasts, contrasts
 from crm.picking.posterior import CHOICES, expected_tau, probabilities, win_rates
-from crm.picking.session import Pair, Pick, Session, expected_information
+from crm.picking.session import Pick, Session, expected_information
 from crm.report.statistics import Floats
 
 CRITERIA = 6
@@ -108,14 +108,3 @@ def test_pairs_are_drawn_at_random_now_and_then_and_the_judge_is_measured_on_the
     assert agreed / asked > 0.7
     noise = np.sum([go(bank, np.zeros(6), 20, seed).agreement(random_only=False) for seed in range(4)], axis=0)
     assert 0.3 < noise[0] / noise[1] < 0.65
-
-
-def test_a_bank_in_which_nothing_differs_is_refused(bank: Contrasts) -> None:
-    nothing = Contrasts(np.zeros_like(bank.values), bank.units)
-    with pytest.raises(ValueError, match="no two responses of this bank differ in any of its criteria"):
-        Session(nothing, 0, (False,) * CRITERIA).next_pair()
-
-
-def test_a_pick_is_checked() -> None:
-    with pytest.raises(ValueError, match=r"reason: 3 was not offered; there were \[1, 2\]"):
-        Pick(Pair(0, 1, 2), "left", (1, 2), 3)

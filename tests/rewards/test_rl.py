@@ -134,7 +134,6 @@ def test_all_trainers_have_one_rendering(
     [
         ("something else", "P", json.dumps({"criteria": TWO}), "does not hold its prompt"),
         ("Pone", "P", "likes words", "is not JSON such as"),
-        ("<|user|>one", "<|user|>", json.dumps({"criteria": TWO}), "has no 'prompt'; add it"),
     ],
 )
 def test_labels_of_openrlhf_that_cannot_be_read(query: str, prompt: str, label: str, why: str) -> None:

@@ -1,7 +1,4 @@
-"""Compiled layers and gradient checkpointing leave names, weights and numbers alone.
-
-In float32: a compiler would trace into what `in_float64` puts around every operation.
-"""
+"""Compiled layers and checkpointing leave names and numbers alone; in float32, as a compiler traces `in_float64`."""
 
 from __future__ import annotations
 

@@ -157,11 +157,10 @@ def test_muon_needs_a_matrix(make_model) -> None:
 @pytest.mark.slow
 def test_a_fused_adamw_is_clipped_in_bfloat16_as_a_plain_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The CPU's own fused kernel stands in for a GPU's."""
-    words = [*TINY_MODEL, "loss=ranking", "data.train=16", "data.validation=8", "data.suite=4", "schedule.max_steps=2"]
-    words += ["optimizer.clip=0.001", "trainer.precision=bf16-mixed", "trainer.progress=false"]
+    words = ("schedule.max_steps=2", "optimizer.clip=0.001", "trainer.precision=bf16-mixed")
     assert not all_on_cuda([torch.zeros(1)]) and not all_on_cuda([])
     losses = []
     for fused in (False, True):
         monkeypatch.setattr("crm.training.lit_module.all_on_cuda", lambda _, fused=fused: fused)
-        losses.append(run_training(compose("train", words, tmp_path / str(fused))).validation_loss)
+        losses.append(train(tmp_path / str(fused), *words).validation_loss)
     assert losses[0] == pytest.approx(losses[1], abs=1e-3)

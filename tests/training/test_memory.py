@@ -51,10 +51,7 @@ def kept_bytes(config: Any, tokens: int, mixed: bool, rank: int = 0) -> int:
 @pytest.mark.parametrize("mixed", [True, False])
 @pytest.mark.parametrize(("shape", "rank"), [((64, 192, 4), 0), ((128, 320, 12), 0), ((128, 320, 12), 1)])
 def test_a_tokens_activations_are_what_autograd_keeps(shape: tuple[int, int, int], rank: int, mixed: bool) -> None:
-    """What a further layer adds is constant (copies of weights), linear in the tokens, and quadratic (the mask).
-
-    With adapters what each puts out, seven times a layer, is kept too, and what frozen norms need is not.
-    """
+    """A further layer adds a constant (copies of weights), what is linear in the tokens, and a square (the mask)."""
     if rank:
         pytest.importorskip("peft")
 
@@ -69,7 +66,7 @@ def test_a_tokens_activations_are_what_autograd_keeps(shape: tuple[int, int, int
     quadratic = (long - 2 * middle + short) / (2 * 32**2)
     linear = (long - short) / 64 - quadratic * (96 + 32)
     estimate = layer_bytes_per_token(qwen3(*shape, 1, keys=2, size=64), mixed=mixed, norms=not rank)
-    put_out = 7 * rank * (2 if mixed else 4)
+    put_out = 7 * rank * (2 if mixed else 4)  # of adapters; what frozen norms need is not kept
     assert linear / 2 == pytest.approx(estimate + put_out, rel=0.01), "of each of two sequences"
 
 
@@ -126,15 +123,7 @@ def pretrained() -> TrainConfig:
 
 @pytest.mark.parametrize(("name", "devices", "gigabytes", "rank", "chosen", "checkpointing"), CHOICES)
 def test_strategy_and_checkpointing_of_a_pretrained_model(
-    name: str,
-    devices: int,
-    gigabytes: int,
-    rank: int,
-    chosen: str,
-    checkpointing: bool,
-    pretrained: TrainConfig,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    name, devices, gigabytes, rank, chosen, checkpointing, pretrained, tmp_path, monkeypatch
 ) -> None:
     config = qwen3(*PUBLISHED[name][:4], vocab_size=VOCABULARY)
     config.architectures = ["Qwen3Model"]

@@ -75,17 +75,8 @@ def test_a_twin_of_two_layers_is_trained_resumed_exported_and_loaded_by_transfor
     shape = {"hidden_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16}
     Qwen3Model(Qwen3Config(vocab_size=400, num_hidden_layers=2, intermediate_size=96, **shape)).save_pretrained(start)
     write_pairs(pairs)
-    settings = [
-        *words(start),
-        "data=file",
-        f"data.path={pairs}",
-        "data.validation_fraction=0.3",
-        "schedule.save_every=1",
-    ]
-    settings += ["schedule.comparisons_per_step=2", "schedule.validate_every=0"]
-    settings = [
-        word for word in settings if word.partition("=")[0] not in ("data.train", "data.validation", "data.suite")
-    ]
+    settings = [*words(start), "data=file", f"data.path={pairs}", "data.validation_fraction=0.3"]
+    settings += ["schedule.comparisons_per_step=2", "schedule.validate_every=0", "schedule.save_every=1"]
     with pytest.raises(RuntimeError, match="crashed"):
         run_training(compose("train", settings, run), (StopAt(1),))
     outcome = run_training(compose("train", [*settings, "resume=true"], run))
@@ -124,16 +115,18 @@ def hybrid(request: Any, tokenizer: Any, tmp_path_factory: pytest.TempPathFactor
 
 
 def words(folder: Path) -> list[str]:
-    settings = ["model=pretrained", f"model.path={folder}", "data=simulation", "data.train=8", "data.validation=4"]
-    settings += ["schedule.max_steps=2", "schedule.comparisons_per_step=4", "optimizer.lr=1e-3", "trainer=cpu"]
-    return [*settings, "trainer.precision=32-true", "trainer.progress=false", "trainer.threads=1", "data.suite=4"]
+    settings = ["model=pretrained", f"model.path={folder}", "schedule.max_steps=2", "optimizer.lr=1e-3", "trainer=cpu"]
+    return [*settings, "trainer.precision=32-true", "trainer.progress=false", "trainer.threads=1"]
+
+
+SIMULATED = ("data=simulation", "data.train=8", "data.validation=4", "data.suite=4", "schedule.comparisons_per_step=4")
 
 
 @pytest.mark.slow
 def test_it_trains_padded_and_plain_transformers_loads_what_comes_out(
     hybrid: Path, comparisons: Any, tmp_path: Path
 ) -> None:
-    outcome = run_training(compose("train", [*words(hybrid), "batching=padded"], tmp_path))
+    outcome = run_training(compose("train", [*words(hybrid), *SIMULATED, "batching=padded"], tmp_path))
     model, tokenizer, manifest = load_checkpoint(outcome.checkpoint)
     stock = AutoModelForSequenceClassification.from_pretrained(outcome.checkpoint, dtype=torch.float32).eval()
     assert type(stock).__name__ == "Qwen3_5TextForSequenceClassification" and outcome.steps == 2
@@ -147,4 +140,4 @@ def test_it_trains_padded_and_plain_transformers_loads_what_comes_out(
 
 def test_trees_are_refused_by_name(hybrid: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"batching=tree: layers of Qwen3_5TextModel .*; use batching=padded"):
-        run_training(compose("train", words(hybrid), tmp_path))
+        run_training(compose("train", [*words(hybrid), *SIMULATED], tmp_path))

@@ -41,7 +41,6 @@ def train(run_dir: Path, *overrides: str) -> TrainingOutcome:
     return run_training(compose("train", [*TINY, *overrides], run_dir))
 
 
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainingOutcome, list[int]]:
     """Three steps with a validation each, and how many rows every pass without gradients read."""
