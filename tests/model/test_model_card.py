@@ -48,7 +48,7 @@ def run_snippet(folder: Path, script: Path) -> dict[str, Any]:
     return runpy.run_path(str(script))
 
 
-@pytest.mark.parametrize(("head", "architecture"), zip(HEADS, ("qwen3", "qwen3", "llama", "llama"), strict=True))
+@pytest.mark.parametrize(("head", "architecture"), [*zip(HEADS, ("qwen3", "qwen3", "llama", "llama"), strict=True)])
 def test_it_is_true_and_its_lines_give_our_numbers(make_model, tokenizer, tmp_path, head, architecture) -> None:
     model, folder = make_model(head, architecture, seed=4), tmp_path / "model"
     if head != "late":
