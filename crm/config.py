@@ -132,16 +132,14 @@ def count_or_auto(settings: Settings, name: str) -> int | str:
 
 
 @cache
-def schemas() -> dict[str, type]:
-    """The settings of every entry point. They stand beside their code, which is imported only here."""
-    return {name: resolve_name(settings) for name, (settings, _) in ENTRY_POINTS.items()}
+def schema(name: str) -> type[Config]:
+    """The settings of an entry point, known to Hydra as ``<entry point>_schema`` from then on.
 
-
-@cache
-def register() -> None:
-    """Make the schemas known to Hydra as ``<entry point>_schema``."""
-    for name, schema in schemas().items():
-        ConfigStore.instance().store(name=f"{name}_schema", node=schema)
+    They stand beside their code, which is imported only here.
+    """
+    found: type[Config] = resolve_name(ENTRY_POINTS[name][0])
+    ConfigStore.instance().store(name=f"{name}_schema", node=found)
+    return found
 
 
 def config_dir() -> Path:
@@ -155,26 +153,26 @@ def compose(name: str, overrides: Sequence[str], run_dir: Path | None = None) ->
 
     ``run_dir`` is for the entry points that write into a run folder, all but ``prepare``.
     """
-    register()
+    settings = schema(name)
     place = [f"run_dir='{run_dir}'"] if run_dir else []
     with initialize_config_dir(str(config_dir()), version_base="1.3"):
         composed = hydra_compose(name, overrides=[*overrides, *place])
-    return checked(composed, schemas()[name])
+    return checked(composed, settings)
 
 
-def checked(composed: DictConfig, schema: type[Config]) -> Config:
+def checked(composed: DictConfig, settings: type[Config]) -> Config:
     """Resolve interpolations and run every check. Raises ``ValueError`` naming field, value and what is allowed.
 
     Hydra adds whatever is written with a leading ``+``, so that a typo there is found only here.
     """
-    known = setting_names(schema)
+    known = setting_names(settings)
     for name in setting_names(composed):
         if name not in known:
             raise ValueError(f"{name}: no such setting{nearest(name, known)}")
     composed = deepcopy(composed)
     OmegaConf.set_readonly(composed, False)
     config = OmegaConf.to_object(composed)
-    assert isinstance(config, schema), f"{type(config)} composed where {schema} was expected"
+    assert isinstance(config, settings), f"{type(config)} composed where {settings} was expected"
     return config
 
 

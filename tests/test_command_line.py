@@ -21,7 +21,7 @@ from crm import __version__, cli
 from crm.cli.aliases import ANSWERS, SAME, rewrite_aliases
 from crm.cli.mistakes import group_names, option_names, taken_groups
 from crm.cli.words import rewrite, rewrite_launched
-from crm.config import ENTRY_POINTS, compose, config_dir, register, schemas, setting_names
+from crm.config import ENTRY_POINTS, compose, config_dir, schema, setting_names
 from tests.conftest import TINY_MODEL, Command
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -70,12 +70,12 @@ def test_a_sweep_has_a_job_for_each_path(wrong: str, message: str, here: Path) -
 
 
 def understood(*words: str, command: str = "train") -> list[str]:
-    known = [*setting_names(schemas()[command]), *taken_groups(command)]
+    known = [*setting_names(schema(command)), *taken_groups(command)]
     return rewrite_aliases(words, known, f"crm-{command}")
 
 
 def test_every_alias_names_a_setting_and_every_other_name_is_answered() -> None:
-    known = [{*setting_names(schemas()[each]), *taken_groups(each), "hydra.run.dir"} for each in schemas()]
+    known = [{*setting_names(schema(each)), *taken_groups(each), "hydra.run.dir"} for each in ENTRY_POINTS]
     for name, meaning in SAME.items():
         assert any(meaning in each for each in known) and not any({name, meaning} <= each for each in known), name
     for name in ANSWERS:
@@ -138,7 +138,7 @@ def test_torchrun_trains_as_everybody_writes_it(on_ranks: Callable[..., None], t
 
 @pytest.mark.parametrize("name", ENTRY_POINTS)
 def test_the_groups_in_the_help_are_those_that_can_be_given(name: str) -> None:
-    register()
+    schema(name)
     taken = taken_groups(name)
     other = next(group for group in group_names() if group not in taken)
     with initialize_config_dir(str(config_dir()), version_base="1.3"):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from crm.cli.mistakes import group_names, option_names
-from crm.config import compose, nearest, schemas, setting_names
+from crm.config import compose, nearest, schema, setting_names
 
 NEEDED = {"evaluate": ["judge=length"], "leaderboard": ["judge=length"], "best_of_n": ["judge=length"]}
 TOGETHER = {
@@ -119,7 +119,7 @@ def test_a_suite_that_is_none_is_named(suite: str) -> None:
 
 
 def test_nearest_names_only_what_is_near() -> None:
-    names = setting_names(schemas()["train"])
+    names = setting_names(schema("train"))
     assert nearest("schedule.epoch", names) == "; did you mean schedule.epochs?"
     assert nearest("max_word", names) == "; did you mean data.max_words?"
     assert nearest("zzzzzz", names) == nearest("rank", names) == ""

@@ -31,7 +31,7 @@ from crm import config as settings
 from crm.cli.aliases import MULTIRUN, SCORED
 from crm.cli.mistakes import MISTAKES, check_options, explain, option_names, taken_groups, undashed
 from crm.cli.words import FinishedError, rewrite_all, rewrite_launched, rewrite_resume
-from crm.config import compose, config_dir, schemas, setting_names
+from crm.config import compose, config_dir, schema, setting_names
 from crm.training.resume import AnotherRunError, check_unfinished
 from crm.training.sweeps import (
     FAILURE,
@@ -91,7 +91,7 @@ def job_text(command: str, words: Sequence[str]) -> str:
     """
     overrides = [word for word in words if "=" in word and not word.startswith(("-", "hydra"))]
     folders = (word.partition("=")[2] for word in words if word.startswith("hydra.run.dir="))
-    writes = "run_dir" in setting_names(schemas()[command])
+    writes = "run_dir" in setting_names(schema(command))
     place = Path(next(folders, "outputs").strip("'\"")) if writes else None
     settings, package = OmegaConf.structured(compose(command, overrides, place)), _options(words).package
     part = OmegaConf.select(settings, package) if package else settings
@@ -114,7 +114,7 @@ BENCHMARKS = "crm.benchmarks.run:run_benchmarks"
 
 def run_command(name: str) -> None:
     """Run the command ``name`` with the words of ``sys.argv``; exits with its code where that is not 0."""
-    settings.register()
+    known = schema(name)
     command = [*entry_command(), *(word for word in sys.argv[1:] if word.startswith("--config-name"))]
     SweepFolder.current = None
     code, failed = 0, False
@@ -125,7 +125,7 @@ def run_command(name: str) -> None:
         in_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
         folder = begin_job() if in_sweep or name != "prepare" else None
         try:
-            return _run(name, settings.checked(composed, settings.schemas()[name]), command)
+            return _run(name, settings.checked(composed, known), command)
         except Exception as error:
             if folder is not None and not isinstance(error, AnotherRunError):
                 kind = "" if isinstance(error, MISTAKES) else f"{type(error).__name__}: "

@@ -19,7 +19,7 @@ from omegaconf.errors import (
 )
 
 from crm.cli.aliases import SAME, SCORED
-from crm.config import config_dir, hydra_text, nearest, schemas, setting_names
+from crm.config import config_dir, hydra_text, nearest, schema, setting_names
 from crm.io.rows import is_data_file
 
 MISTAKES = (HydraException, OmegaConfBaseException, ValueError, OSError)
@@ -52,7 +52,7 @@ def check_options(words: Sequence[str], command: str) -> None:
 
 def _path_setting(path: str, command: str) -> str:
     """The setting of a command that a path is most likely meant for."""
-    known = {*setting_names(schemas()[command]), *taken_groups(command)}
+    known = {*setting_names(schema(command)), *taken_groups(command)}
     names = ("data", "candidates", "input") if is_data_file(path) else ("checkpoint", "resume")
     return _typed(next((name for name in (*names, "out") if name in known), "data"), command)
 
@@ -92,7 +92,7 @@ def explain(error: BaseException, command: str) -> str:
     if not sentence and isinstance(error, OSError) and error.strerror:
         sentence = f"{error.filename}: {error.strerror}; name another place" if error.filename else error.strerror
     if not sentence and isinstance(error, OmegaConfBaseException):
-        known = [*setting_names(schemas()[command]), *groups]
+        known = [*setting_names(schema(command)), *groups]
         sentence = _unfit_value(error, [*known, *(name for name in SAME if SAME[name] in known)], command)
     setting, *rest = " ".join((sentence or str(error) or type(error).__name__).split()).split("=", 1)
     return "=".join([_typed(setting, command), *rest])

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 
 from crm.cli.aliases import MULTIRUN, rewrite_aliases
 from crm.cli.mistakes import option_names, taken_groups
-from crm.config import hydra_value, schemas, setting_names
+from crm.config import hydra_value, schema, setting_names
 from crm.io.hub import PREFIX
 from crm.io.rows import is_data_file
 
@@ -27,7 +27,7 @@ NOT_TAKEN = (
 
 def rewrite_all(words: Sequence[str], command: str, shown: str) -> list[str]:
     """The words with our names for settings and ``data=<path>`` understood; ``shown`` names the command in messages."""
-    known = {*setting_names(schemas()[command]), *taken_groups(command)}
+    known = {*setting_names(schema(command)), *taken_groups(command)}
     return rewrite(rewrite_aliases(words, known, shown))
 
 

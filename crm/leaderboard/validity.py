@@ -72,5 +72,8 @@ def _repeats(text: str) -> bool:
     for piece in (whole[len(whole) // 2 :][:LOOP], whole[-LOOP:]):
         if len(piece) == LOOP and len(set(piece)) > TIMES and whole.count(piece) >= TIMES:
             return True
-    lines = [line for line in text.split("\n") if len(line) >= LINE and any(map(str.isalpha, line))]
+    lines = [line for line in text.split("\n") if len(line) >= LINE]
+    if len(set(lines)) == len(lines):
+        return False
+    lines = [line for line in lines if any(map(str.isalpha, line))]
     return len(lines) >= TIMES and 2 * len(set(lines)) <= len(lines)

@@ -18,7 +18,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf, open_dict
 from scipy import stats
 
-from crm.config import checked, config_dir, register
+from crm.config import checked, config_dir, schema
 from crm.config import compose as compose_checked
 from crm.model.export import load_checkpoint
 from crm.training.config import TrainConfig
@@ -97,7 +97,7 @@ def test_optuna_minimises_the_loss_of_submitted_jobs_and_goes_on_after_a_failure
 
 def in_sweep(folder: Path, *overrides: str) -> TrainConfig:
     """The settings of job 4 of a sweep, which Hydra then takes for the job at work."""
-    register()
+    schema("train")
     words = ["hydra.mode=MULTIRUN", f"hydra.sweep.dir='{folder}'", *overrides]
     with initialize_config_dir(str(config_dir()), version_base="1.3"):
         settings = compose("train", overrides=words, return_hydra_config=True)
