@@ -1,4 +1,4 @@
-"""The network of the sentence reader: the first layers of a BERT in NumPy, with weights of 4 bits.
+"""The network of the sentence reader: the first layers of a BERT in NumPy, with weights of few bits.
 
 Letters: B texts, T word pieces, D width, H heads, C criteria.
 """
@@ -90,12 +90,14 @@ def word_pieces(pieces: Sequence[str]) -> Tokenizer:
 def unpacked(stored: Arrays) -> dict[str, Floats]:
     """Weights by name.
 
-    A matrix (N, D) is stored in 4 bits: ``<name>:codes`` (N, D / 2) uint8 holds two numbers from 0 to 15 a byte, less 8
-    and times ``<name>:scale`` (N, D / `GROUP`).
+    A matrix (N, D) is stored in b bits: ``<name>:codes`` (N, D b / 8) uint8 holds whole numbers from 0 to 2^b - 1, the
+    highest bit first, less 2^(b - 1) and times ``<name>:scale`` (N, D / `GROUP`).
     """
     found = {name: np.asarray(weights, np.float32) for name, weights in stored.items() if ":" not in name}
     for name in (each.removesuffix(":codes") for each in stored if each.endswith(":codes")):
         codes, scale = stored[f"{name}:codes"], np.asarray(stored[f"{name}:scale"], np.float32)
-        values = np.stack([codes >> 4, codes & 15], axis=-1).astype(np.float32) - 8
-        found[name] = (values.reshape(*scale.shape, GROUP) * scale[..., None]).reshape(len(codes), -1)
+        bits = 8 * codes.shape[1] // (GROUP * scale.shape[1])
+        places = np.unpackbits(codes, axis=1).reshape(*scale.shape, GROUP, bits)
+        values = np.packbits(places, axis=-1).astype(np.float32)[..., 0] / 2 ** (8 - bits) - 2 ** (bits - 1)
+        found[name] = (values * scale[..., None]).reshape(len(codes), -1)
     return found

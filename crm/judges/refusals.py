@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+BAD = (
+    "awful|dreadful|terrible|horrible|horrid|unbearable|useless|annoying|ridiculous|exhausting|tiring|maddening|"
+    "tedious|pathetic|hopeless|rubbish|the worst|a nightmare|a pain|a mess"
+)
 _TURNED = "skip|forget|leave|omit|drop|miss|hold|be afraid|be shy|shy|cut|stop|avoid|hesitate|spare|save|only|just|mind"
 """What makes a refusal ask for something: "don't skip", "never forget", "not only"."""
 _NEVER = rf"(?:(?:do|does)(?:n'?t| not)|never)(?! (?:{_TURNED})\b)"
 _VERBS = re.compile(
     r"(?<!n't )(?<!not )(?<!never )\b(?:hates?|dislikes?|detests?|loathes?|avoid(?:s|ing)?|skip|omit|remove|ban|"
     r"leave out|spare me|fed up with|can(?:'?t|not) (?:stand|bear)|"
+    r"refrain(?:ing)? from|steer clear of|stay away from|ditch|scrap|get rid of|do away with|do(?:ing)? without|"
     r"stop (?:using|adding|giving me|with)|enough (?:of|with)|(?:tired|sick) of|"
     r"(?:annoyed|bothered) by|not a fan of|"
     rf"{_NEVER} (?:want|like|need|use|add|include|give me|show(?: me)?|put in|write|enjoy|care for))\b",
     re.IGNORECASE,
 )
 """Refusals that reach over commas: "I hate lists, headings and bold"."""
+_HOW_BAD = rf"\b(?:was|were|is|are) (?:\w+ )?(?:{BAD})"
+COLON = re.compile(rf"{_HOW_BAD}(\s*[-–—:]\s*)", re.IGNORECASE)
+"""After this is said what was wrong."""
+_REPORT = re.compile(
+    rf"{_HOW_BAD}$|"
+    r"(?<!\bi )\b(?:had|contained|came with) (?:no|zero|not one)\b",
+    re.IGNORECASE,
+)
+"""Reports that list what was wrong: "my last assistant was awful: long and full of emoji"."""
+_WISH = re.compile(r"(?:so |now )?(?:i|please|give|show|be|use|keep|just|instead)\b", re.IGNORECASE)
+"""What ends such a list."""
+_TOO = re.compile(r"(?:(?:far|way|much|a bit|always|just) )*(?:too|overly|so)\b", re.IGNORECASE)
 _WORDS = re.compile(
-    rf"\b(?:no(?! (?:need to|one|matter|problem|limit|doubt|less|more))|without|less|fewer|neither|nothing too|"
+    rf"\b(?:no(?! (?:need to|one|matter|problem|limit|doubt|less|more))|without|less|fewer|neither|"
+    r"nothing (?:too|with)|"
     rf"{_NEVER}|not (?:too|so|overly|that|any)|too (?:much|many))"
     r"(?:\s+\S+){1,4}$",
     re.IGNORECASE,
@@ -32,6 +50,7 @@ _OWN = re.compile(
     re.IGNORECASE,
 )
 """What asks for something of its own: begins like that, or says that something is welcome."""
+QUOTED = re.compile(r"[\"“][^\"“”]*[\"”]|(?<!\w)['‘][^'‘’]+['’](?!\w)")
 _ALSO, _OR = ("", "and"), ("or", "nor")
 MOST = 3
 """Words of what is refused along with something else."""
@@ -47,6 +66,20 @@ def is_list(joint: str) -> bool:
     return _word(joint) in (*_ALSO, *_OR)
 
 
+def is_report(part: str) -> bool:
+    """Whether a part says how bad an answer was, and what stands after it is why."""
+    return _REPORT.search(part) is not None
+
+
+def _wrongs(parts: Sequence[str], words: Sequence[str], start: int) -> Iterator[int]:
+    """Places from ``start`` on of what was wrong; "too long" says so itself."""
+    for place in range(start, len(parts)):
+        if words[place] in ("but", "yet") or _WISH.match(parts[place]):
+            return
+        if not _TOO.match(parts[place]):
+            yield place
+
+
 def _word(joint: str) -> str:
     return joint.strip(" ,").lower()
 
@@ -58,16 +91,23 @@ def refused_along(parts: Sequence[str], joints: Sequence[str], asks_less: Sequen
     "or" stands before it.
     """
     words = list(map(_word, joints))
+    parts = [QUOTED.sub("it", part) for part in parts]
     listed = [
-        is_list(joint) and not is_own(part) and len(part.split()) <= MOST and (_word(joint) in _OR or not less)
+        is_list(joint) and not is_own(part) and (_word(joint) in _OR or not less)
         for part, joint, less in zip(parts, joints, asks_less, strict=True)
+    ]
+    brief = [
+        len(part.split()) <= MOST + 2 * (word in _OR) or part.startswith("from ")
+        for part, word in zip(parts, words, strict=True)
     ]
     found: set[int] = set()
     for place, part in enumerate(parts):
         end = place + 1
-        while end < len(parts) and listed[end] and not _VERBS.search(parts[end]):
+        while end < len(parts) and listed[end] and brief[end] and not _VERBS.search(parts[end]):
             end += 1
-        if _VERBS.search(part):
+        if is_report(part):
+            found.update(_wrongs(parts, words, place + 1))
+        elif _VERBS.search(part):
             found.update(range(place + 1, end))
         elif _WORDS.search(part):
             found.update(range(place + 1, 1 + max((at for at in range(place + 1, end) if words[at]), default=place)))

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import softmax
 
 from crm.judges.clause_classifier import ClauseClassifier, Floats
-from crm.judges.refusals import is_list, refused_along
+from crm.judges.refusals import is_list, is_report, refused_along
 from crm.judges.splitting import (
     Span,
     is_contrast,
@@ -27,6 +27,7 @@ from crm.judges.splitting import (
     joints,
     rejects,
     sentences,
+    spelled_out,
     stands_apart,
     weight,
     with_noun,
@@ -114,6 +115,7 @@ class SentenceReader:
         and ask for different things: "short answers, no lists" is two, "simple and clear words" one.
         """
         found: list[Spanned] = []
+        sentence = spelled_out(sentence)
         for start, end in sentences(sentence):
             for a, b, clause in self._clauses(sentence[start:end]):
                 if found and rejects(clause.text) and found[-1][2].criterion:
@@ -129,7 +131,8 @@ class SentenceReader:
         """Neighbours that ask for the same as one clause.
 
         Those that ask for a thing and its opposite are read together, else the second goes along with the first: "I
-        can't stand lyrical, flowery phrasing". Two limits cancel out.
+        can't stand lyrical, flowery phrasing". Two limits cancel out; one alone does not count ("short, but not too
+        short").
         """
         span, one, other = (first[0], second[1]), first[2], second[2]
         if not one.criterion or one.criterion != other.criterion:
@@ -137,7 +140,7 @@ class SentenceReader:
         if one.side == other.side:
             return *span, _joined(one, other)
         if is_limit(other.text):
-            return None
+            return None if is_limit(one.text) else (*span, replace(one, text=sentence[slice(*span)]))
         whole = self._whole(sentence[slice(*span)])
         return *span, whole if whole.criterion == one.criterion else replace(one, text=whole.text)
 
@@ -167,10 +170,11 @@ class SentenceReader:
         along = refused_along(alone, joints, [bool(one.criterion) and one.side < 0 for one in lone])
         self._share_nouns(read, alone, [place for place in range(len(lone)) if place not in along], joints)
         apart = {place for place, part in enumerate(alone) if stands_apart(part)}
-        turning = {place for place, part in enumerate(alone) if rejects(part)}
+        turn = _wrong if any(map(is_report, alone)) else _refused
+        turning = {place for place, part in enumerate(alone) if rejects(part) or is_report(part)}
         for start, end in read:
             if along.issuperset(range(start, end)):
-                read[start, end] = _refused(read[start, end])
+                read[start, end] = turn(read[start, end])
             elif end - start > 1 and (
                 start in along or apart.intersection(range(start + 1, end)) or turning.intersection(range(start, end))
             ):
@@ -231,6 +235,11 @@ def _contrast(read: dict[Span, Clause], place: int) -> None:
 def _refused(clause: Clause) -> Clause:
     """What is asked for by refusing it."""
     return _turned(clause, f"no {without_article(clause.text)}")
+
+
+def _wrong(clause: Clause) -> Clause:
+    """What is asked for by saying what was wrong."""
+    return _turned(clause, clause.text)
 
 
 def _turned(clause: Clause, text: str) -> Clause:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from crm.judges.refusals import is_own
+from crm.judges.refusals import BAD, COLON, QUOTED, is_own, is_report
 
 Span = tuple[int, int]
 
@@ -17,18 +17,31 @@ _STRONG = re.compile(
 )
 _WEAK = re.compile(
     r"\b(?:a (?:little )?bit|a little|slightly|somewhat|ideally|if possible|would be nice|wouldn['’]t hurt|"
-    r"is welcome|now and then|not that important|a touch|preferably|at most a)\b",
+    r"(?:is|are) (?:welcome|fine|ok(?:ay)?)|now and then|not that important|a touch|preferably|at most a)\b",
     re.IGNORECASE,
 )
-_QUOTED = re.compile(r"[\"“][^\"“”]*[\"”]|(?<!\w)['‘][^'‘’]+['’](?!\w)")
 _HARD = re.compile(r"(?<=\w\w[.!?;])\s+|\n+|;\s+|\s*\|\s*|\s+[–—-]\s+")
 """Ends of sentences; "e.g. " and "1. " are none."""
 _NUMBERED = re.compile(r"(?:^|\s+)\d\d?[.)]\s+")
 _EXCEPT = re.compile(r",?\s+\(?(?:unless|except)\b.*$", re.IGNORECASE | re.DOTALL)
-_THANKS = r"(?:please|pls|thanks|thank you|thx)(?: (?:in advance|so much|a lot))?\W*"
+_TAIL = (
+    r"(?:(?:please|pls|thanks|thank you|thx)(?: (?:in advance|so much|a lot))?|"
+    r"if you (?:would|could|can|will|please|don['’]?t mind)(?: be so kind)?|(?:but |so )?why(?: though)?)\W*"
+)
+"""Ends that ask for nothing."""
+_GOOD = "great|lovely|perfect|brilliant|wonderful|fantastic|bliss|spot on|a relief|a joy|a treat"
+_FELT = re.compile(
+    rf"(?:(?:so|it was|that was|was|it['’]s|that['’]s|just|what|absolutely|really|simply|truly) )*(?:{BAD}|{_GOOD})|"
+    r"(?:and )?i (?:really )?(?:hated|loved|miss|missed) (?:it|that|this|them)|"
+    r"(?:it|that) (?:drove|drives) me (?:mad|crazy|nuts|up the wall)|(?:it|that) (?:wore|wears) me out|ugh|yuck",
+    re.IGNORECASE,
+)
+"""What is felt about the sentence before."""
+_FEW = 3
+"""Words of a sentence that is turned round by what is felt about it; a longer one is read with it."""
 _WORDS = "and|but|or|nor|with|yet|plus|though"
 _SOFT = re.compile(
-    rf"\s*,(?!\s*{_THANKS}$)\s*(?:(?:{_WORDS})\s+)?|\s+(?:{_WORDS})\s+|\s+(?:instead of|rather than|as opposed to)\s+|"
+    rf"\s*,(?!\s*{_TAIL}$)\s*(?:(?:{_WORDS})\s+)?|\s+(?:{_WORDS})\s+|\s+(?:instead of|rather than|as opposed to)\s+|"
     r"\s+(?=(?:ideally|preferably|especially|above all|most of all|most importantly)\s)",
     re.IGNORECASE,
 )
@@ -45,33 +58,60 @@ _NOT = re.compile(
 )
 """These are joints in short lines alone: "short answers without lists", "examples not theory"."""
 _OWN = re.compile(
-    rf"(?:no|not|without|never|more|less|fewer)\b|{_STRONG.pattern}|{_WEAK.pattern}|so\s+(?:much|many)\b", re.IGNORECASE
+    rf"(?:no|not|without|never|more|less|fewer|too|just|only)\b|{_STRONG.pattern}|{_WEAK.pattern}|so\s+(?:much|many)\b",
+    re.IGNORECASE,
 )
 _REJECTED = re.compile(
     r"(?:(?:hell|oh|absolutely|definitely|please) )?(?:no(?: thanks?| thank you| way)?|nope|never)|"
-    r"not (?:me|for me|any ?more|my thing)|(?:but )?i (?:don'?t|do not|hate (?:it|them|that)|can'?t stand (?:it|them))",
+    r"not (?:me|for me|any ?more|my thing)|(?:but )?i (?:don'?t|do not|hate (?:it|them|that)|can'?t stand (?:it|them))|"
+    rf"(?:(?:so|it['’]s|that['’]s|just|what|absolutely|they['’]re) )*(?:{BAD})|ugh|yuck",
     re.IGNORECASE,
 )
 _INDIFFERENT = re.compile(r"\b(?:don['’]?t|do not|doesn['’]?t) care (?:about|if|whether|how|what)\b", re.IGNORECASE)
 
 
+_SIGNS = {r"(?<!\S)\+\s*(?=[a-z])": "more ", r"(?<!\S)[-–−]\s*(?=[a-z])": "no "}
+_SHORT = {r"\bw/o\b": "without", r"\bw/\s*(?=\w)": "with ", r"\s&\s": " and "}
+_NEXT = re.compile(
+    r"(?<!\bno)(?<!\bor)(?<!\bis)(?<!\band)(?<!\bmuch)(?<!\bany)\s+(?=(?:no|more|less|fewer|just|only)\s)",
+    re.IGNORECASE,
+)
+"""Joints of a line that begins with one of these: "no warnings no advice", "less words more numbers"."""
+
+
+def spelled_out(text: str) -> str:
+    """Signs and what is short for words as words: "+ examples, - emoji" is "more examples, no emoji"."""
+    signs = _SIGNS if re.search(r"(?<!\S)\+\s*[a-z]", text, re.IGNORECASE) else {}
+    for short, word in (signs | _SHORT).items():
+        text = re.sub(short, word, text, flags=re.IGNORECASE)
+    return text
+
+
 def sentences(text: str) -> Iterator[Span]:
     """Parts at the ends of sentences and of items of a numbered list, without exceptions ("unless ...") and thanks."""
-    hard = _joints(_HARD, text)
+    hard = [joint for joint in _joints(_HARD, text) if not (_is_felt(text, *joint) or is_report(text[: joint[0]]))]
     if len(numbers := _joints(_NUMBERED, text)) > 1 and not text[: numbers[0][0]].strip():
         hard = sorted([*hard, *numbers])
     edges = [(0, 0), *hard, (len(text), len(text))]
     parts = [(before, after) for (_, before), (after, _) in pairwise(edges) if text[before:after].strip()]
     for place, (start, end) in enumerate(parts):
         part = text[start:end]
-        if not (place and re.fullmatch(_THANKS, part.strip(), re.IGNORECASE)):
+        if not (place and re.fullmatch(_TAIL, part.strip(), re.IGNORECASE)):
             yield start, start + len(_EXCEPT.sub("", part))
 
 
 def joints(part: str) -> list[Span]:
     """Where a sentence may be split, outside of quotations: commas, conjunctions, contrasts, words that weigh."""
     short = (match.span(1) for match in (_WITHOUT.match(part), _NOT.match(part)) if match)
-    return sorted({*_joints(_SOFT, part), *short})
+    listed = _joints(_NEXT, part) if re.match(r"(?:no|more|less|fewer)\b", part, re.IGNORECASE) else []
+    reported = (match.span(1) for match in COLON.finditer(part))
+    return sorted({*_joints(_SOFT, part), *short, *listed, *reported})
+
+
+def _is_felt(text: str, start: int, end: int) -> bool:
+    """Whether what stands after a joint only says what is felt about the longer sentence before it."""
+    before, after = _HARD.split(text[:start])[-1], _HARD.split(text[end:], maxsplit=1)[0]
+    return len(before.split()) > _FEW and _FELT.fullmatch(after.strip(" .!?,")) is not None
 
 
 def is_contrast(joint: str) -> bool:
@@ -81,7 +121,7 @@ def is_contrast(joint: str) -> bool:
 
 def without_article(text: str) -> str:
     """The text without "the" and the like before it."""
-    return re.sub(r"^(?:the|any|all|those|these)\s+", "", text, flags=re.IGNORECASE)
+    return re.sub(r"^(?:the|any|all|those|these|from)\s+", "", text, flags=re.IGNORECASE)
 
 
 def stands_apart(part: str) -> bool:
@@ -117,6 +157,6 @@ def with_noun(text: str, following: str) -> str:
 
 
 def _joints(pattern: re.Pattern[str], text: str) -> list[Span]:
-    quoted = [match.span() for match in _QUOTED.finditer(text)]
+    quoted = [match.span() for match in QUOTED.finditer(text)]
     spans = (match.span() for match in pattern.finditer(text))
     return [span for span in spans if not any(start < span[0] < end for start, end in quoted)]

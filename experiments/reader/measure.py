@@ -30,8 +30,10 @@ from experiments.reader.sentences import sides, unseen, wordings
 HELD_OUT = Path(__file__).with_name("held_out.json")
 """Sentences by somebody who has not seen the wordings: ``one`` criterion, ``several``, ``nothing``.
 
-By others, who have not seen those either: ``strangers`` and ``roundabout``, of one criterion each; ``lists`` of two or
-three; ``terse``, what people type first, with every reading that is right, which may be none."""
+By others, who have not seen those either: ``strangers``, ``roundabout`` and ``typed``, of one criterion each;
+``lists`` and ``mixed`` of two or three; ``terse``, what people type first, with every reading that is right, which may
+be none."""
+FRESH = ("strangers", "roundabout", "typed")
 
 
 def logits_of(model: ClauseNetwork, tokenizer: Any, texts: Sequence[str]) -> Tensor:
@@ -59,15 +61,15 @@ def measure(path: Path, root: str) -> dict[str, Any]:
     held_out = json.loads(HELD_OUT.read_text(encoding="utf-8"))
     one = {"counted": [row for row in held_out["one"] if row["name"] in MEASURES]}
     one["judged"] = [row for row in held_out["one"] if row["name"] not in MEASURES]
-    one |= {name: held_out[name] for name in ("strangers", "roundabout")}
+    one |= {name: held_out[name] for name in FRESH}
     found: dict[str, Any] = {"limit": reader.limit, "bytes": path.stat().st_size, "digest": reader.digest}
     for kind, rows in one.items():
         found[kind] = _one(reader, rows)
-    found |= {name: _several(reader, held_out[name]) for name in ("several", "lists")}
+    found |= {name: _several(reader, held_out[name]) for name in ("several", "lists", "mixed")}
     found["terse"] = _terse(reader, held_out["terse"])
     bank = read_public_bank("justeval", root)
     found["boards of just-eval"] = boards(reader, bank, held_out["one"])
-    found["boards, strangers"] = boards(reader, bank, [*held_out["strangers"], *held_out["roundabout"]])
+    found["boards, strangers"] = boards(reader, bank, [row for name in FRESH for row in held_out[name]])
     refused = [all(clause.criterion is None for clause in reader.read(row["text"])) for row in held_out["nothing"]]
     found["nothing"] = {"refused": _share(refused)}
     return found

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from crm.judges.clause_classifier import BEGIN, END, EPSILON, LONGEST, PADDING, UNKNOWN, word_pieces
 from experiments.reader.sentences import KINDS, american, sides, wordings
 
-LAYERS, PIECES = 3, 8250
+LAYERS, PIECES = 5, 6700
 SPECIAL = (PADDING, UNKNOWN, BEGIN, END)
 COMMON = slice(1996, None)
 """MiniLM's word pieces, the more frequent first."""
@@ -99,7 +99,7 @@ def kept_pieces(names: Sequence[str]) -> list[str]:
         texts += [*frames["for"], *frames["against"]]
     for name, side in sides():
         own = wordings()["criteria"][name][side]
-        texts += [text for kind in (*KINDS, "sentences") for text in own[kind]]
+        texts += [text for kind in (*KINDS, "sentences") for text in own[kind]] + wordings()["typed"][name][side]
     texts += [american(text) for text in texts]
     used = Counter(piece for row in word_pieces(names).encode_batch(texts) for piece in row.tokens)
     letters = [name for name in names if re.fullmatch(r"(##)?[!-~]", name)]

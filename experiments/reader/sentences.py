@@ -17,6 +17,8 @@ Side = tuple[str, str]
 """A criterion, and ``more`` or ``less``."""
 Target = Mapping[int, float]
 """Probability by class: two a criterion, in the order of `sides`, and the last for nothing."""
+MOST = 4
+"""Words of a sentence that is looked up."""
 OTHER = {"more": "less", "less": "more"}
 KINDS = ("nouns", "adjectives", "commands")
 LETTERS = re.compile("[a-z]{5,}")
@@ -35,9 +37,9 @@ AMERICAN = {
 
 @cache
 def wordings() -> dict[str, Any]:
-    """``criteria`` with words for both sides, ``frames``, ``statements``, ``contrasts`` for them, and ``nothing``."""
+    """``criteria`` with words for both sides, ``typed``, ``frames``, ``statements``, ``contrasts``, and ``nothing``."""
     read: dict[str, Any] = {}
-    for name in ("wordings.yaml", "statements.yaml", "nothing.yaml"):
+    for name in ("wordings.yaml", "typed.yaml", "statements.yaml", "nothing.yaml"):
         read |= yaml.safe_load(Path(__file__).with_name(name).read_text(encoding="utf-8"))
     return read
 
@@ -61,12 +63,14 @@ def american(text: str) -> str:
 
 
 def phrase_table() -> dict[str, Any]:
-    """What `sentence_reader.Phrases` takes: phrases and sentences of one class alone, and the frames of phrases."""
+    """What `sentence_reader.Phrases` takes: phrases and short sentences of one class alone, and frames of phrases."""
     place = {side: row for row, side in enumerate(sides())}
     classes: dict[str, dict[str, set[int]]] = {}
     for name, which in sides():
-        for kind in (*KINDS, "sentences"):
-            for text in wordings()["criteria"][name][which][kind]:
+        own = wordings()["criteria"][name][which]
+        brief = [text for text in own["sentences"] + wordings()["typed"][name][which] if len(text.split()) <= MOST]
+        for kind, texts in (*((kind, own[kind]) for kind in KINDS), ("sentences", brief)):
+            for text in texts:
                 for spelled in {plain(text), american(plain(text))}:
                     classes.setdefault(kind, {}).setdefault(spelled, set()).add(place[name, which])
     frames = {
@@ -125,12 +129,14 @@ class Sentences:
         return side, text
 
     def _sentence(self, side: Side) -> str:
-        """A written one (45 %), a phrase in a frame (39 %), in a statement (3 %), in a contrast (6 %), or alone."""
+        """A written one (50 %), a phrase in a frame (34 %), in a statement (3 %), in a contrast (6 %), or alone."""
         rng, (name, which) = self._rng, side
         own = self._all["criteria"][name]
         kind = rng.random()
-        if kind < 0.45:
+        if kind < 0.25:
             return str(rng.choice(own[which]["sentences"]))
+        if kind < 0.5:
+            return str(rng.choice(self._all["typed"][name][which]))
         if kind < 0.84:
             return self._framed(side, rng.choices(KINDS, (19, 8, 9))[0])
         if kind < 0.87:
@@ -183,8 +189,9 @@ class Sentences:
             text += "."
         if rng.random() < 0.2:
             text = text.replace("'", rng.choice(("", "’")))
-        if rng.random() < 0.06 and (found := list(LETTERS.finditer(text))):
+        if rng.random() < 0.1 and (found := list(LETTERS.finditer(text))):
             word = rng.choice(found)
             at = rng.randrange(word.start() + 1, word.end() - 1)
-            text = f"{text[:at]}{text[at + 1]}{text[at]}{text[at + 2 :]}"
+            slip = rng.choice((text[at + 1] + text[at], text[at] * 2 + text[at + 1], text[at + 1]))
+            text = f"{text[:at]}{slip}{text[at + 2 :]}"
         return text

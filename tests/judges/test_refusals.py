@@ -29,6 +29,8 @@ LISTS, HEADINGS = ("Lists", -1), ("Headings and emphasis", -1)
         ("don't skip examples and sources", [("Examples", 1), ("Sources", 1)]),
         ("don't ramble, get to the point", [("Length", -1), ("Directness", 1)]),
         ("lists and headings", [("Lists", 1), ("Headings and emphasis", 1)]),
+        ('skip the "Great question!" and the "Hope that helps!"', [("Openings", -1), ("Closings", -1)]),
+        ("Please refrain from lists and from headings", [LISTS, HEADINGS]),
     ],
 )
 def test_a_refusal_reaches_as_far_as_a_person_means_it(sentence: str, asked: list[tuple[str, int]]) -> None:

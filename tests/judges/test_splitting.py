@@ -38,6 +38,15 @@ def asked_for(sentence: str) -> list[Asked]:
         ("1. short answers 2. no emojis 3. sources", [SHORT, EMOJI, ("Sources", 1)]),
         ("formal but without jargon", [("Professional tone", 1), ("Vocabulary", -1)]),
         ("short answers. no lists. thanks", [SHORT, LISTS]),
+        ("+ examples, - emojis", [EXAMPLES, EMOJI]),
+        ("short w/o emojis", [SHORT, EMOJI]),
+        ("no lists no emojis", [LISTS, EMOJI]),
+        ("less words more numbers", [SHORT, ("Figures", 1)]),
+        ("short, but not too short", [SHORT]),
+        ("Emoji? Awful.", [EMOJI]),
+        ("My last assistant was terrible: long, formal and full of emojis", [SHORT, ("Professional tone", -1), EMOJI]),
+        ("My last assistant was terrible. Short answers please.", [SHORT]),
+        ("The answer had no sources and no examples", [("Sources", 1), EXAMPLES]),
     ],
 )
 def test_all_that_is_asked_is_found_the_right_way_round(sentence: str, asked: list[Asked]) -> None:
@@ -58,6 +67,8 @@ def test_a_word_that_weighs_belongs_to_what_follows() -> None:
     [
         ("short. no lists! thanks", ["short.", "no lists!"]),
         ("thank you", ["thank you"]),
+        ("Every answer ends with a question. Annoying.", ["Every answer ends with a question. Annoying."]),
+        ("it never says what comes next, why? no lists", ["it never says what comes next, why?", "no lists"]),
         ("say e.g. why", ["say e.g. why"]),
         ("it ends in 1. 2. 3.", ["it ends in 1. 2. 3."]),
         ("TL;DR first; no bold", ["TL;DR first", "no bold"]),
