@@ -66,6 +66,11 @@ def is_list(joint: str) -> bool:
     return _word(joint) in (*_ALSO, *_OR)
 
 
+def is_refusal(part: str) -> bool:
+    """Whether a part says that something is not liked: "I hate lists", not "no lists?"."""
+    return _VERBS.search(part) is not None and not part.rstrip().endswith("?")
+
+
 def is_report(part: str) -> bool:
     """Whether a part says how bad an answer was, and what stands after it is why."""
     return _REPORT.search(part) is not None

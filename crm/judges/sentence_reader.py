@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import softmax
 
 from crm.judges.clause_classifier import ClauseClassifier, Floats
-from crm.judges.refusals import is_list, is_report, refused_along
+from crm.judges.refusals import is_list, is_refusal, is_report, refused_along
 from crm.judges.splitting import (
     Span,
     is_contrast,
@@ -120,7 +120,9 @@ class SentenceReader:
             for a, b, clause in self._clauses(sentence[start:end]):
                 if found and rejects(clause.text) and found[-1][2].criterion:
                     first, _, last = found[-1]
-                    found[-1] = (first, start + b, _turned(last, sentence[first : start + b]))
+                    both = sentence[first : start + b]
+                    again = is_refusal(last.text)
+                    found[-1] = (first, start + b, replace(last, text=both) if again else _turned(last, both))
                     continue
                 found.append((start + a, start + b, clause))
                 if len(found) > 1 and (one := self._as_one(sentence, *found[-2:])):
