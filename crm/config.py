@@ -132,12 +132,12 @@ def count_or_auto(settings: Settings, name: str) -> int | str:
 
 
 @cache
-def schema(name: str) -> type[Config]:
+def schema(name: str) -> type:
     """The settings of an entry point, known to Hydra as ``<entry point>_schema`` from then on.
 
     They stand beside their code, which is imported only here.
     """
-    found: type[Config] = resolve_name(ENTRY_POINTS[name][0])
+    found: type = resolve_name(ENTRY_POINTS[name][0])
     ConfigStore.instance().store(name=f"{name}_schema", node=found)
     return found
 

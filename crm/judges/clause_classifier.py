@@ -97,7 +97,10 @@ def unpacked(stored: Arrays) -> dict[str, Floats]:
     for name in (each.removesuffix(":codes") for each in stored if each.endswith(":codes")):
         codes, scale = stored[f"{name}:codes"], np.asarray(stored[f"{name}:scale"], np.float32)
         bits = 8 * codes.shape[1] // (GROUP * scale.shape[1])
-        places = np.unpackbits(codes, axis=1).reshape(*scale.shape, GROUP, bits)
-        values = np.packbits(places, axis=-1).astype(np.float32)[..., 0] / 2 ** (8 - bits) - 2 ** (bits - 1)
+        eights = np.zeros(codes.size // bits, np.uint32)
+        for byte in codes.reshape(-1, bits).T:
+            eights = eights << 8 | byte
+        numbers = eights[:, None] >> bits * np.arange(7, -1, -1, dtype=np.uint32) & 2**bits - 1
+        values = numbers.reshape(*scale.shape, GROUP).astype(np.float32) - 2 ** (bits - 1)
         found[name] = (values * scale[..., None]).reshape(len(codes), -1)
     return found
