@@ -77,7 +77,6 @@ def test_the_gpu_check_runs_on_cpu_at_toy_size_and_keeps_what_it_has_when_cut(
         for line in lines:
             assert line["answer"] == pytest.approx(lines[0]["answer"], abs=0.1)
             assert line["tokens_a_second"] > line["unique_tokens_a_second"] > 0 and line["peak_gib"] is None
-        assert all(line["unique_tokens_a_second"] < lines[0]["unique_tokens_a_second"] for line in lines[1:])
     assert (tmp_path / "gpu.md").read_text("utf-8") == gpu.to_markdown(found)
     monkeypatch.setattr(gpu, "check_device", lambda _: iter([parity.Compared("a", 2.0, 1.0)]))
     assert gpu.main([*words, "--minutes", "0"]) == 1, "a wrong number is no success"
