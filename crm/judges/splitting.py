@@ -46,7 +46,8 @@ _SOFT = re.compile(
     re.IGNORECASE,
 )
 _WITHOUT = re.compile(
-    r"(?!.*(?:\b(?:no|not|never|nothing)\b|n't).*without)(?:\S+\s+){0,2}\S+(?<!\bbut|\band)(\s+)"
+    r"(?!.*(?:\b(?:no|not|never|nothing)\b|n't).*without)(?!(?:answers?|repl(?:y|ies)|responses?|texts?) without)"
+    r"(?:\S+\s+){0,2}\S+(?<!\bbut|\band)(\s+)"
     r"without(?! (?:losing|leaving|dropping|skipping|missing|cutting))(?:\s+\S+){1,6}$",
     re.IGNORECASE,
 )

@@ -85,6 +85,7 @@ def test_where_sentences_end(text: str, parts: list[str]) -> None:
     ("part", "found"),
     [
         ("short answers without lists", [" "]),
+        ("answers without lists", []),
         ("never an answer without lists", []),
         ("lists not prose", [" not "]),
         ("it is not long", []),

@@ -76,7 +76,7 @@ def test_examples_the_pool_of_picks_and_proposals_are_understood(ranker: Ranker)
     for entry in read_pool():
         like, opposite = scorer.words.weights([entry.like]), scorer.words.weights([entry.opposite])
         assert like.keys() == opposite.keys() and all(like[name] * opposite[name] < 0 for name in like), entry.name
-    for each in scorer.understood(["vibes", "the way I like it"]):
+    for each in scorer.understood(["vibes", "good flow"]):
         assert each.nearest
     for entry in pool().values():
         for meaning in (entry.more, entry.less):
