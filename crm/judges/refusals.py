@@ -24,14 +24,14 @@ _VERBS = re.compile(
 """Refusals that reach over commas: "I hate lists, headings and bold"."""
 _HOW_BAD = rf"\b(?:was|were|is|are) (?:\w+ )?(?:{BAD})"
 COLON = re.compile(rf"{_HOW_BAD}(\s*[-–—:]\s*)", re.IGNORECASE)
-"""After this is said what was wrong."""
+"""After this comes what was wrong."""
 _REPORT = re.compile(
     rf"{_HOW_BAD}$|"
     r"(?<!\bi )\b(?:had|contained|came with) (?:no|zero|not one)\b",
     re.IGNORECASE,
 )
 """Reports that list what was wrong: "my last assistant was awful: long and full of emoji"."""
-_WISH = re.compile(r"(?:so |now )?(?:i|please|give|show|be|use|keep|just|instead)\b", re.IGNORECASE)
+_ASKS = re.compile(r"(?:so |now )?(?:i|please|give|show|be|use|keep|just|instead)\b", re.IGNORECASE)
 """What ends such a list."""
 _TOO = re.compile(r"(?:(?:far|way|much|a bit|always|just) )*(?:too|overly|so)\b", re.IGNORECASE)
 _WORDS = re.compile(
@@ -79,7 +79,7 @@ def is_report(part: str) -> bool:
 def _wrongs(parts: Sequence[str], words: Sequence[str], start: int) -> Iterator[int]:
     """Places from ``start`` on of what was wrong; "too long" says so itself."""
     for place in range(start, len(parts)):
-        if words[place] in ("but", "yet") or _WISH.match(parts[place]):
+        if words[place] in ("but", "yet") or _ASKS.match(parts[place]):
             return
         if not _TOO.match(parts[place]):
             yield place

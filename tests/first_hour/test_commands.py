@@ -78,8 +78,8 @@ def test_a_command_does_what_was_meant(
         press = ctrl_c_after(int(words.pop().removeprefix("^C@")))
         monkeypatch.setattr(LitRewardModel, "on_train_batch_start", press, raising=False)
     monkeypatch.chdir(folder)
-    code, *said = command(name, *words)
-    shown = "".join(said)
+    code, *printed = command(name, *words)
+    shown = "".join(printed)
     assert code == int(expected), shown
     plain = " ".join(shown.split())
     for part in filter(None, map(str.strip, says.split(";;"))):
