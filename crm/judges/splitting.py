@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from crm.judges.refusals import BAD, COLON, QUOTED, is_own, is_report
+from crm.judges.refusals import BAD, COLON, QUOTED, is_own
 
 Span = tuple[int, int]
 
@@ -89,8 +89,17 @@ def spelled_out(text: str) -> str:
 
 
 def sentences(text: str) -> Iterator[Span]:
-    """Parts at the ends of sentences and of items of a numbered list, without exceptions ("unless ...") and thanks."""
-    hard = [joint for joint in _joints(_HARD, text) if not (_is_felt(text, *joint) or is_report(text[: joint[0]]))]
+    """Parts at the ends of sentences and of items of a numbered list, without exceptions ("unless ...") and thanks.
+
+    What is felt about a sentence, and what was wrong, stay with it.
+    """
+    reported = {match.start(1) for match in COLON.finditer(text)}
+    edges = [(0, 0), *_joints(_HARD, text), (len(text), len(text))]
+    hard = [
+        joint
+        for (_, start), joint, (end, _) in zip(edges, edges[1:], edges[2:], strict=False)
+        if joint[0] not in reported and not _is_felt(text[start : joint[0]], text[joint[1] : end])
+    ]
     if len(numbers := _joints(_NUMBERED, text)) > 1 and not text[: numbers[0][0]].strip():
         hard = sorted([*hard, *numbers])
     edges = [(0, 0), *hard, (len(text), len(text))]
@@ -109,9 +118,8 @@ def joints(part: str) -> list[Span]:
     return sorted({*_joints(_SOFT, part), *short, *listed, *reported})
 
 
-def _is_felt(text: str, start: int, end: int) -> bool:
-    """Whether what stands after a joint only says what is felt about the longer sentence before it."""
-    before, after = _HARD.split(text[:start])[-1], _HARD.split(text[end:], maxsplit=1)[0]
+def _is_felt(before: str, after: str) -> bool:
+    """Whether what stands after a sentence of some length only says what is felt about it."""
     return len(before.split()) > _FEW and _FELT.fullmatch(after.strip(" .!?,")) is not None
 
 

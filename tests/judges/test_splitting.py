@@ -48,6 +48,7 @@ def asked_for(sentence: str) -> list[Asked]:
         ("My last assistant was terrible: long, formal and full of emojis", [SHORT, ("Professional tone", -1), EMOJI]),
         ("My last assistant was terrible. Short answers please.", [SHORT]),
         ("The answer had no sources and no examples", [("Sources", 1), EXAMPLES]),
+        ("The answer had no sources. Short answers please.", [("Sources", 1), SHORT]),
     ],
 )
 def test_all_that_is_asked_is_found_the_right_way_round(sentence: str, asked: list[Asked]) -> None:
