@@ -32,6 +32,7 @@ from crm.judges.splitting import (
     weight,
     with_noun,
     without_article,
+    without_no,
 )
 
 NEAREST = 5
@@ -164,7 +165,8 @@ class SentenceReader:
         if len(spans) == 1 or (probabilities[spans.index(whole), -1] > FOREIGN and not known):
             return [(*places[whole], read[whole])]
         self._read_together(read, alone, [part[slice(*edge)] for edge in edges[:-1]])
-        return [(*places[span], read[span]) for span in _best_split(read, count)]
+        found = [(*places[span], read[span]) for span in _best_split(read, count)]
+        return [each for each in found if each[2].criterion or not is_report(each[2].text)] or found
 
     def _read_together(self, read: dict[Span, Clause], alone: Sequence[str], joints: Sequence[str]) -> None:
         """Change what parts mean beside others: nouns that they share, refusals that they fall under, contrasts."""
@@ -172,7 +174,7 @@ class SentenceReader:
         along = refused_along(alone, joints, [bool(one.criterion) and one.side < 0 for one in lone])
         self._share_nouns(read, alone, [place for place in range(len(lone)) if place not in along], joints)
         apart = {place for place, part in enumerate(alone) if stands_apart(part)}
-        turn = _wrong if any(map(is_report, alone)) else _refused
+        turn = self._wrong if any(map(is_report, alone)) else _refused
         turning = {place for place, part in enumerate(alone) if rejects(part) or is_report(part)}
         for start, end in read:
             if along.issuperset(range(start, end)):
@@ -184,6 +186,15 @@ class SentenceReader:
         for place, joint in enumerate(joints):
             if is_contrast(joint):
                 _contrast(read, place)
+
+    def _wrong(self, clause: Clause) -> Clause:
+        """What is asked for by saying what was wrong, in words that ask for it alone: "too long", "no emoji"."""
+        bare = without_no(clause.text)
+        for text in (bare,) if bare != clause.text else (f"too {bare}", f"no {bare}"):
+            one = self._whole(text) if clause.criterion else clause
+            if (one.criterion, one.side) == (clause.criterion, -clause.side):
+                return _turned(clause, text)
+        return replace(_turned(clause, clause.text), criterion=None)
 
     def _share_nouns(
         self, read: dict[Span, Clause], alone: Sequence[str], places: Sequence[int], joints: Sequence[str]
@@ -237,11 +248,6 @@ def _contrast(read: dict[Span, Clause], place: int) -> None:
 def _refused(clause: Clause) -> Clause:
     """What is asked for by refusing it."""
     return _turned(clause, f"no {without_article(clause.text)}")
-
-
-def _wrong(clause: Clause) -> Clause:
-    """What is asked for by saying what was wrong."""
-    return _turned(clause, clause.text)
 
 
 def _turned(clause: Clause, text: str) -> Clause:

@@ -133,6 +133,11 @@ def without_article(text: str) -> str:
     return re.sub(r"^(?:the|any|all|those|these|from)\s+", "", text, flags=re.IGNORECASE)
 
 
+def without_no(text: str) -> str:
+    """The text without "no" or "never" before it."""
+    return re.sub(r"^(?:no|not|never|without)\s+", "", text, flags=re.IGNORECASE)
+
+
 def stands_apart(part: str) -> bool:
     """Whether a part asks apart from the one before: "fewer words, more examples"."""
     return _OWN.match(part) is not None

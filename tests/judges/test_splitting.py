@@ -55,6 +55,13 @@ def test_all_that_is_asked_is_found_the_right_way_round(sentence: str, asked: li
     assert asked_for(sentence) == asked
 
 
+def test_what_was_wrong_is_asked_for_alone_too() -> None:
+    """A page shows every clause, and reads it again."""
+    read = bundled_reader().read("My last assistant was terrible: long, no sources, full of emojis")
+    assert [clause.text for clause in read] == ["too long", "sources", "too full of emojis"]
+    assert [asked_for(clause.text) for clause in read] == [[SHORT], [("Sources", 1)], [EMOJI]]
+
+
 def test_a_word_that_weighs_belongs_to_what_follows() -> None:
     read = bundled_reader().read("above all short answers, a bit of humour, ideally with examples")
     assert [(clause.criterion, clause.weight) for clause in read] == [
