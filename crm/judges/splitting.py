@@ -74,7 +74,7 @@ _INDIFFERENT = re.compile(r"\b(?:don['’]?t|do not|doesn['’]?t) care (?:about
 _SIGNS = {r"(?<!\S)\+\s*(?=[a-z])": "more ", r"(?<!\S)[-–−]\s*(?=[a-z])": "no "}
 _SHORT = {r"\bw/o\b": "without", r"\bw/\s*(?=\w)": "with ", r"\s&\s": " and "}
 _NEXT = re.compile(
-    r"(?<!\bno)(?<!\bor)(?<!\bis)(?<!\band)(?<!\bmuch)(?<!\bany)\s+(?=(?:no|more|less|fewer|just|only)\s)",
+    r"(?<![\s,])(?<!\bno)(?<!\bor)(?<!\bis)(?<!\band)(?<!\bmuch)(?<!\bany)\s+(?=(?:no|more|less|fewer|just|only)\s)",
     re.IGNORECASE,
 )
 """Joints of a line that begins with one of these: "no warnings no advice", "less words more numbers"."""

@@ -94,6 +94,7 @@ def test_where_sentences_end(text: str, parts: list[str]) -> None:
     [
         ("short answers without lists", [" "]),
         ("answers without lists", []),
+        ("no bullet points, just prose", [", "]),
         ("never an answer without lists", []),
         ("lists not prose", [" not "]),
         ("it is not long", []),
