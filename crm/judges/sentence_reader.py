@@ -32,7 +32,7 @@ from crm.judges.splitting import (
     weight,
     with_noun,
     without_article,
-    without_no,
+    wordings_of_wrong,
 )
 
 NEAREST = 5
@@ -174,12 +174,13 @@ class SentenceReader:
         along = refused_along(alone, joints, [bool(one.criterion) and one.side < 0 for one in lone])
         self._share_nouns(read, alone, [place for place in range(len(lone)) if place not in along], joints)
         apart = {place for place, part in enumerate(alone) if stands_apart(part)}
-        turn = self._wrong if any(map(is_report, alone)) else _refused
+        refused = [span for span in read if along.issuperset(range(*span))]
         turning = {place for place, part in enumerate(alone) if rejects(part) or is_report(part)}
-        for start, end in read:
-            if along.issuperset(range(start, end)):
-                read[start, end] = turn(read[start, end])
-            elif end - start > 1 and (
+        meant = [read[span] for span in refused]
+        turned = self._wrongs(meant) if any(map(is_report, alone)) else map(_refused, meant)
+        read.update(zip(refused, turned, strict=True))
+        for start, end in set(read).difference(refused):
+            if end - start > 1 and (
                 start in along or apart.intersection(range(start + 1, end)) or turning.intersection(range(start, end))
             ):
                 read[start, end] = replace(read[start, end], criterion=None)
@@ -187,14 +188,20 @@ class SentenceReader:
             if is_contrast(joint):
                 _contrast(read, place)
 
-    def _wrong(self, clause: Clause) -> Clause:
+    def _wrongs(self, clauses: Sequence[Clause]) -> list[Clause]:
         """What is asked for by saying what was wrong, in words that ask for it alone: "too long", "no emoji"."""
-        bare = without_no(clause.text)
-        for text in (bare,) if bare != clause.text else (f"too {bare}", f"no {bare}"):
-            one = self._whole(text) if clause.criterion else clause
-            if (one.criterion, one.side) == (clause.criterion, -clause.side):
-                return _turned(clause, text)
-        return replace(_turned(clause, clause.text), criterion=None)
+        options = {clause.text: wordings_of_wrong(clause.text) for clause in clauses if clause.criterion}
+        texts = [text for each in options.values() for text in each]
+        alone = dict(zip(texts, map(self._clause, texts, self._probabilities(texts)), strict=True)) if texts else {}
+        found = []
+        for clause in clauses:
+            wanted = (clause.criterion, -clause.side)
+            same = (
+                text for text in options.get(clause.text, ()) if (alone[text].criterion, alone[text].side) == wanted
+            )
+            text = next(same, "")
+            found.append(replace(_turned(clause, text or clause.text), criterion=clause.criterion if text else None))
+        return found
 
     def _share_nouns(
         self, read: dict[Span, Clause], alone: Sequence[str], places: Sequence[int], joints: Sequence[str]

@@ -133,9 +133,10 @@ def without_article(text: str) -> str:
     return re.sub(r"^(?:the|any|all|those|these|from)\s+", "", text, flags=re.IGNORECASE)
 
 
-def without_no(text: str) -> str:
-    """The text without "no" or "never" before it."""
-    return re.sub(r"^(?:no|not|never|without)\s+", "", text, flags=re.IGNORECASE)
+def wordings_of_wrong(text: str) -> tuple[str, ...]:
+    """How somebody may ask for the opposite of what was wrong: "sources" for "no sources", "too long" for "long"."""
+    bare = re.sub(r"^(?:no|not|never|without)\s+", "", text, flags=re.IGNORECASE)
+    return (bare,) if bare != text else (f"too {text}", f"no {text}")
 
 
 def stands_apart(part: str) -> bool:
