@@ -10,9 +10,6 @@ import hashlib
 import re
 from pathlib import Path
 
-from huggingface_hub import HfApi, snapshot_download
-from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
-
 from crm.io.files import drafted
 from crm.io.rows import PACKED, SUFFIXES
 
@@ -20,11 +17,12 @@ PREFIX = "hf://"
 FILES = ["README.md", *(f"*{suffix}{end}" for suffix in SUFFIXES for end in ("", PACKED))]
 TIMEOUT = 5.0
 """Seconds to wait for the hub to answer at all, before any data is read."""
-_TROUBLES: dict[type[Exception], str] = {
-    GatedRepoError: "its owner asks for terms; accept them there and `hf auth login`",
-    RevisionNotFoundError: "no such revision; see the dataset's page",
-    RepositoryNotFoundError: "the hub has no such dataset, or it is private",
+_TROUBLES = {
+    "GatedRepoError": "its owner asks for terms; accept them there and `hf auth login`",
+    "RevisionNotFoundError": "no such revision; see the dataset's page",
+    "RepositoryNotFoundError": "the hub has no such dataset, or it is private",
 }
+"""By class of `huggingface_hub.errors`."""
 _ADDRESS = re.compile(r"hf://(?:datasets/)?([\w.-]+/[\w.-]+)(?:/([\w.-]+))?(?::([\w.-]+))?(?:@([\w./-]+))?")
 
 
@@ -33,6 +31,8 @@ def dataset_folder(address: str) -> Path:
     found = _ADDRESS.fullmatch(address)
     if not found:
         raise ValueError(f"data.path={address}: expected hf://owner/name, then /config, :split or @revision, if any")
+    from huggingface_hub import snapshot_download  # a fifth of a second
+
     name, configuration, split, revision = found.groups()
     try:
         folder = Path(snapshot_download(name, repo_type="dataset", revision=revision, local_files_only=True))
@@ -60,10 +60,12 @@ def _rows_of(address: str, folder: Path, configuration: str | None, split: str) 
 
 
 def _download(address: str, name: str, revision: str | None) -> Path:
+    from huggingface_hub import HfApi, errors, snapshot_download
+
     try:  # one request without retries, so that an absent hub is known within seconds
         commit = HfApi().dataset_info(name, revision=revision, timeout=TIMEOUT).sha
         return Path(snapshot_download(name, repo_type="dataset", revision=commit, allow_patterns=FILES))
     except Exception as error:  # which class it is depends on the HTTP library under this version of the hub's client
         absent = "not cached here, and the hub cannot be reached; give the folder of a copy"
-        why = next((why for kind, why in _TROUBLES.items() if isinstance(error, kind)), absent)
+        why = next((why for kind, why in _TROUBLES.items() if isinstance(error, getattr(errors, kind))), absent)
         raise ValueError(f"data.path={address}: {why}") from None

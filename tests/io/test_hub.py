@@ -10,7 +10,6 @@ import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from crm.data.catalogue import SOURCES, location
-from crm.io import hub
 from crm.io.hub import dataset_folder
 from crm.io.intake import Intake
 
@@ -39,8 +38,8 @@ class Hub:
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch) -> Any:
     def install(stand_in: Hub) -> Hub:
-        monkeypatch.setattr(hub, "snapshot_download", stand_in.snapshot_download)
-        monkeypatch.setattr(hub, "HfApi", lambda: stand_in)
+        monkeypatch.setattr("huggingface_hub.snapshot_download", stand_in.snapshot_download)
+        monkeypatch.setattr("huggingface_hub.HfApi", lambda: stand_in)
         return stand_in
 
     return install
