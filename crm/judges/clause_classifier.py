@@ -1,6 +1,6 @@
 """The network of the sentence reader: the first layers of a BERT in NumPy, with weights of few bits.
 
-Letters: B texts, T word pieces, D width, H heads, C criteria.
+Letters: B texts, T word pieces, N of all texts without padding, D width, C criteria.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ class ClauseClassifier:
         """(B, 2C + 1) for texts that are not empty."""
         rows = self._tokenizer.encode_batch(list(texts))
         ids, known = np.array([row.ids for row in rows]), np.array([row.attention_mask for row in rows], bool)
-        states = self._weights["embedding.weight"][ids] + self._weights["position"][: ids.shape[1]]
-        states = self._normed(states, "norm")
+        states = (self._weights["embedding.weight"][ids] + self._weights["position"][: ids.shape[1]])[known]
+        states = self._normed(states, "norm")  # of the pieces alone: padding is put between them where it is needed
         for layer in range(self._layers):
             name = f"encoder.layers.{layer}"
             states = self._normed(states + self._attention(states, known, f"{name}.self_attn"), f"{name}.norm1")
             inner = self._linear(states, f"{name}.linear1")
             states = self._normed(states + self._linear(inner * ndtr(inner), f"{name}.linear2"), f"{name}.norm2")
-        weights = np.where(known[..., None], self._linear(states, "query"), -np.inf)
-        pooled = np.einsum("btk,btd->bkd", softmax(weights, axis=1), states)
+        weights = softmax(_padded(self._linear(states, "query"), known, -np.inf), axis=1)
+        pooled = np.einsum("btk,btd->bkd", weights, _padded(states, known))
         return self._linear(pooled.reshape(len(ids), -1), "out")
 
     def _linear(self, inputs: Floats, name: str) -> Floats:
@@ -66,13 +66,21 @@ class ClauseClassifier:
         return scaled * self._weights[f"{name}.weight"] + self._weights[f"{name}.bias"]
 
     def _attention(self, states: Floats, known: npt.NDArray[np.bool_], name: str) -> Floats:
-        """(B, T, D); pieces of padding are not read."""
+        """(N, D) for the N pieces that are no padding; those of other texts are not read."""
         together = states @ self._weights[f"{name}.in_proj_weight"].T + self._weights[f"{name}.in_proj_bias"]
         size = states.shape[-1] // self._heads
-        query, key, value = together.reshape(*states.shape[:2], 3, self._heads, size).transpose(2, 0, 3, 1, 4)
+        apart = _padded(together, known).reshape(*known.shape, 3, self._heads, size)
+        query, key, value = apart.transpose(2, 0, 3, 1, 4)
         scores = query @ key.swapaxes(2, 3) / np.float32(np.sqrt(size))
         read = softmax(np.where(known[:, None, None], scores, -np.inf), axis=-1) @ value
-        return self._linear(read.swapaxes(1, 2).reshape(states.shape), f"{name}.out_proj")
+        return self._linear(read.swapaxes(1, 2).reshape(*known.shape, -1)[known], f"{name}.out_proj")
+
+
+def _padded(rows: Floats, known: npt.NDArray[np.bool_], padding: float = 0.0) -> Floats:
+    """(B, T, D) with ``rows`` (N, D) at the N places that are ``known``."""
+    whole = np.full((*known.shape, rows.shape[-1]), padding, np.float32)
+    whole[known] = rows
+    return whole
 
 
 def word_pieces(pieces: Sequence[str]) -> Tokenizer:
