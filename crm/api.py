@@ -236,7 +236,7 @@ class Judge:
         """What keeps responses, by their places in ``group``, from being read."""
         if not isinstance(self._opened.judge, TraitsJudge):
             return f"prompt, response and criteria together are longer than the {self.max_length} tokens that it reads"
-        words = dict.fromkeys(self._rewards.why_unread(Pair(group, place, place)) for place in lost)
+        words = dict.fromkeys(self._rewards.why_no_reward(group, place) for place in lost)
         return ", and ".join(WHY[word] for word in words if word != NO_VERDICT)
 
 

@@ -95,6 +95,10 @@ class Rewards:
             logits[reading.comparison.id, reading.order] = _finite(reading.preference_logit)
         return [(logits.get((row.id, "ab")), logits.get((row.id, orders[-1]))) for row in rows]
 
+    def why_no_reward(self, group: Group, at: int) -> str:
+        """A word for why a response of ``group`` has no reward; for a judge that compares, of its first pair."""
+        return self.why_unread(Pair(group, at, at if self.pointwise else int(at == 0)))
+
     def why_unread(self, pair: Pair) -> str:
         """A word for why there is no number for ``pair``, which is read again; an endpoint is not asked again."""
         if not self.pointwise and self.judge.left_out == "unanswered":

@@ -112,9 +112,10 @@ def _reasons(rewards: Rewards, item: Group | Pair, given: Sequence[Reward]) -> l
     """Why each of ``given`` is None; None for a number."""
     if isinstance(item, Group) and not rewards.pointwise and len(given) == 1:
         return [ALONE]
-
-    pairs = [item if isinstance(item, Pair) else Pair(item, place, place) for place in range(len(given))]
-    return [rewards.why_unread(pair) if reward is None else None for pair, reward in zip(pairs, given, strict=True)]
+    lost = [reward is None for reward in given]
+    if isinstance(item, Pair):
+        return [rewards.why_unread(item) if unread else None for unread in lost]
+    return [rewards.why_no_reward(item, place) if unread else None for place, unread in enumerate(lost)]
 
 
 MAX_BODY = 4_000_000

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from crm.data.fields import split_shared
-from crm.rewards.scoring import Group, Turns, answer_turns, criteria_texts, prompt_turns
-from crm.schema import RecordError, messages
+from crm.data.fields import split_shared, turns
+from crm.leaderboard.bank.responses import prompt_cell
+from crm.rewards.scoring import Group, Turns, criteria_texts
+from crm.schema import RecordError, check_response, messages
 
 PROMPTS = ("prompt", "question", "query", "instruction", "input")
 RESPONSES = ("response", "answer", "output", "completion")
@@ -62,8 +63,12 @@ def _prompt_name(row: Mapping[str, Any]) -> str | None:
 
 def _conversations(row: Mapping[str, Any], named: Mapping[str, Any]) -> tuple[Turns, tuple[Turns, ...]]:
     """Prompt and responses; without a prompt these are whole conversations, which share it."""
-    if (name := _prompt_name(row)) is not None:
-        return prompt_turns(row[name], name), tuple(answer_turns(each, field) for field, each in named.items())
+    if _prompt_name(row) is not None:
+        name, prompt = prompt_cell(row, PROMPTS)
+        responses = {field: turns(each, field, "assistant") for field, each in named.items()}
+        for field, response in responses.items():
+            check_response(response, field)
+        return turns(prompt, name, "user"), tuple(responses.values())
     whole = {field: messages(each, field) for field, each in named.items() if isinstance(each, list)}
     if len(whole) != len(named) or len(whole) > 2:
         raise RecordError("prompt", f"not there; expected one of {', '.join(PROMPTS)}, or whole conversations")
@@ -71,7 +76,7 @@ def _conversations(row: Mapping[str, Any], named: Mapping[str, Any]) -> tuple[Tu
     if len(fields) == 2:
         prompt, *answers = split_shared(whole[fields[0]], whole[fields[1]], (fields[0], fields[1]))
         return prompt, tuple(answers)
-    turns = whole[fields[0]]
-    if len(turns) < 2 or turns[-1].role != "assistant":
+    talk = whole[fields[0]]
+    if len(talk) < 2 or talk[-1].role != "assistant":
         raise RecordError(fields[0], "expected a conversation that ends with a turn of the assistant")
-    return turns[:-1], (turns[-1:],)
+    return talk[:-1], (talk[-1:],)

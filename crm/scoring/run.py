@@ -32,7 +32,7 @@ from crm.io import rows as formats
 from crm.io.files import drafted
 from crm.io.processes import Processes, start
 from crm.judges.open import check_judge, open_judge
-from crm.rewards.scoring import Pair, Reward, Rewards
+from crm.rewards.scoring import Reward, Rewards
 from crm.schema import RecordError
 from crm.scoring.config import ScoreConfig
 from crm.scoring.rows import Asked, read_row
@@ -40,8 +40,8 @@ from crm.scoring.rows import Asked, read_row
 log = logging.getLogger(__name__)
 PORTION = 1_024
 """Rows that are scored together and then written."""
-
-
+COMPARES = "compares responses and gives a single one no score"
+POINTWISE = "a model with head=scalar or head=late"
 FOUND = ("score", "scores", "p_first", "p_above_reference", "criterion_effects")
 """Columns that are written; those of the input with these names are left out."""
 
@@ -75,6 +75,8 @@ class Scorer:
         opened = open_judge(config)
         self.judge, self.name = opened.judge, config.checkpoint or opened.name
         self.rewards = Rewards(opened.judge)
+        if config.reference and not self.rewards.pointwise:
+            raise ValueError(f"reference={config.reference}: {self.name} {COMPARES}; leave it out, or take {POINTWISE}")
         self.reference = self._median(config.reference) if config.reference else None
 
     def score(self, rows: Sequence[tuple[str, Any]]) -> list[dict[str, Any]]:
@@ -100,15 +102,15 @@ class Scorer:
         """Raise ``ValueError`` where the first row of a file is one that the judge cannot score."""
         if not self.rewards.pointwise and asked.kind == "single":
             raise ValueError(
-                f"{self.name}: compares responses and gives a single one no score; give rows with chosen and rejected, "
-                "or with a list of responses, or a model with head=scalar or head=late"
+                f"{self.name}: {COMPARES}; give rows with chosen and rejected, or a list of responses, or {POINTWISE}"
             )
 
     def _more(self, asked: Asked, scores: Sequence[Reward]) -> dict[str, Any]:
         """``p_first``, ``p_above_reference`` and ``reason``, where they apply."""
         more: dict[str, Any] = {}
         if asked.kind == "pair":
-            more["p_first"] = _above(scores[0], scores[1])
+            # Of a head that compares both scores are log-odds of the same pair, the second less than 0 by the first.
+            more["p_first"] = _above(scores[0], scores[1] if self.rewards.pointwise else 0.0)
         if self.reference is not None:
             above = [_above(score, self.reference) for score in scores]
             more["p_above_reference"] = above[0] if asked.kind == "single" else above
@@ -119,7 +121,7 @@ class Scorer:
     def _reason(self, asked: Asked, at: int) -> str:
         if not self.rewards.pointwise and len(asked.group.responses) == 1:
             return "single response: the model compares responses"
-        why = self.rewards.why_unread(Pair(asked.group, at, at))
+        why = self.rewards.why_no_reward(asked.group, at)
         limit = getattr(getattr(self.judge, "encoder", self.judge), "max_length", None)
         return f"too long: more than {limit} tokens" if why == "too_long" else f"no score: {why.replace('_', ' ')}"
 

@@ -234,10 +234,22 @@ def test_a_head_that_compares_says_so(command, make_model, tokenizer, tmp_path):
     write(tmp_path / "rows.jsonl", ROWS[:1])
     code, _, errors = command("score", f"model={path}", "in=rows.jsonl", "out=x.jsonl")
     assert code == 2 and "compares responses and gives a single one no score" in errors
+    code, _, errors = command("score", f"model={path}", "in=rows.jsonl", "out=x.jsonl", "reference=rows.jsonl")
+    assert code == 2 and "reference=rows.jsonl" in errors and "head=late" in errors
     rows = [{"prompt": "x", "answer_1": "a", "answer_2": "b b"}, {"prompt": "x", "response": "a"}]
-    pair, single = score(path, rows, tmp_path)
-    assert pair["scores"][0] == -pair["scores"][1] and 0 < pair["p_first"] < 1
+    pair, single, long = score(path, [*rows, {"prompt": "x", "chosen": "a", "rejected": "b " * 500}], tmp_path)
+    logit = pair["scores"][0]
+    assert logit == -pair["scores"][1] and pair["p_first"] == pytest.approx(torch.sigmoid(torch.tensor(logit)).item())
     assert single["score"] is None and single["reason"].startswith("single response")
+    assert long["scores"] == [None, None] and long["reason"].startswith("too long")
+
+
+def test_rows_are_read_as_in_training(folder, tmp_path):
+    talk = json.dumps(chat("2+2?", "4", "Sure?"))
+    odd = [{"instruction": "Add", "input": "2+2", "output": "4"}, {"prompt": talk, "response": "Yes"}]
+    same = [{"prompt": "Add\n\n2+2", "response": "4"}, {"prompt": chat("2+2?", "4", "Sure?"), "response": "Yes"}]
+    read, expected = (score(folder, rows, tmp_path) for rows in (odd, same))
+    assert [row["score"] for row in read] == [row["score"] for row in expected]
 
 
 def test_a_file_that_was_scored_is_scored_anew(folder, tmp_path):

@@ -71,9 +71,9 @@ def read_responses(path: Path, queries: Sequence[BankQuery]) -> dict[str, str]:
     return answers
 
 
-def prompt_cell(row: Row) -> tuple[str, Any]:
-    """Column and content of the prompt; an ``instruction`` and its ``input`` are joined by a blank line."""
-    name = filled_column(row, QUERY_FIELDS)
+def prompt_cell(row: Row, names: Sequence[str] = QUERY_FIELDS) -> tuple[str, Any]:
+    """Column, of ``names``, and content of the prompt; ``instruction`` and ``input`` are joined by a blank line."""
+    name = filled_column(row, names)
     more = row.get("input") if name == "instruction" else None
     return name, f"{row[name]}\n\n{more}" if isinstance(more, str) and more.strip() else row[name]
 
