@@ -155,6 +155,9 @@ def test_help_shows_groups_and_the_settings_as_the_other_words_leave_them(comman
     assert code == 0 and shown.startswith("crm-train: Train one customizable reward model, from votes to a folder")
     assert "loss:\n  name: ranking\n" in settings
     assert list(tmp_path.iterdir()) == [], "help leaves no run folder"
+    for words in (["score", "model=x/y", "in=rows.jsonl", "--out=o.jsonl"], ["train", "data=absent.jsonl", "loss=cls"]):
+        code, shown, error = command(*words, "--help")
+        assert (code, error) == (0, "") and "== Settings ==" in shown, "a documented line can be asked about"
     code, _, error = command("train", "los=ranking", "--help")
     assert code == 2 and "los" in error
     assert command("bank", "--version") == (0, f"crm {__version__}\n", "")

@@ -13,6 +13,7 @@ import sys
 import traceback
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
@@ -61,7 +62,10 @@ def help_text(command: str, words: Sequence[str]) -> str:
         fill(f"{group}: {', '.join(option_names(group))}", WIDTH, subsequent_indent="    ")
         for group in taken_groups(command)
     )
-    overrides = [word for word in words if not word.startswith("-")]
+    overrides = []
+    for word in (undashed(word) for word in words if word not in ASKED):
+        with suppress(ValueError):  # such as a file that is not there: the help is shown without it
+            overrides += rewrite_all([word], command, script(command)) if "=" in word else []
     with initialize_config_dir(str(config_dir()), version_base="1.3"):
         settings = OmegaConf.to_yaml(hydra_compose(command, overrides=overrides))
     purpose = (config_dir() / f"{command}.yaml").read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
