@@ -97,7 +97,9 @@ def run_best_of_n(config: BestOfNConfig, show: bool = True) -> pd.DataFrame:
     responses = sum(len(own.responses) for own in pool)
     counts = {"queries": len(pool), "queries_left_out": len(found) - len(pool), "responses": responses}
     counts |= {name: responses - int((~np.isnan(each)).sum()) for name, each in (("no_gold", gold), ("unread", judge))}
-    _write(config, frame, counts, opened, f"{' · '.join(pool[0].criteria) or 'no criteria'}: {unit}")
+    one = len({own.criteria for own in pool}) == 1
+    asked = (" · ".join(pool[0].criteria) or "no criteria") if one else "the criteria of each query"
+    _write(config, frame, counts, opened, f"{asked}: {unit}")
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in picks(pool, judge, ks))
     replace_file(Path(config.run_dir) / "picks.jsonl", lines)
     if show:

@@ -102,11 +102,12 @@ def test_any_head_is_a_judge(head: str, make_model: Any, tokenizer: Any, tmp_pat
     model = make_model(head)
     normal_(model.score.weight, std=10) if head != "late" else None
     export_model(model, tokenizer, tmp_path / "model", {"max_length": 2048, "seed": 1})
-    rows = [{"query": f"Q{n % 2}?", "response": "word " * n, "criteria": ["a"], "gold": n} for n in range(6)]
+    rows = [{"query": f"Q{n % 2}?", "response": "word " * n, "criteria": [f"c{n % 2}"], "gold": n} for n in range(6)]
     (tmp_path / "pool.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     means = run(tmp_path, f"checkpoint={tmp_path / 'model'}", f"candidates={tmp_path / 'pool.jsonl'}")
     assert set(means.index.levels[0]) == {"judge", "blind", "length", "random", "oracle"}
     assert (means["judge", 1], means["length", 3], means["oracle", 3]) == (2.5, 4.5, 4.5)
+    assert written(tmp_path)["run"]["title"] == "the criteria of each query: gold of the file"
 
 
 def test_picks_are_the_best_of_the_first_n_and_null_where_none_was_read() -> None:
