@@ -1,4 +1,4 @@
-"""Datasets of a hub (``hf://owner/name[/config][:split][@revision]``) as local files.
+"""Repositories of a hub as local folders, and its datasets (``hf://owner/name[/config][:split][@revision]``).
 
 Only data files and the card are fetched, never code. What is cached is not fetched again. Without configuration and
 split the data files are read as they are; with one of them the `datasets` library finds what the card says.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from crm.io.files import drafted
@@ -18,9 +19,9 @@ FILES = ["README.md", *(f"*{suffix}{end}" for suffix in SUFFIXES for end in ("",
 TIMEOUT = 5.0
 """Seconds to wait for the hub to answer at all, before any data is read."""
 _TROUBLES = {
-    "GatedRepoError": "its owner asks for terms; accept them there and `hf auth login`",
-    "RevisionNotFoundError": "no such revision; see the dataset's page",
-    "RepositoryNotFoundError": "the hub has no such dataset, or it is private",
+    "GatedRepoError": "its owner asks for terms; accept them on its page and `hf auth login`",
+    "RevisionNotFoundError": "{name} has no revision {revision}; see its page on the hub",
+    "RepositoryNotFoundError": "the hub has no such {kind}, or it is private; {instead}",
 }
 """By class of `huggingface_hub.errors`."""
 _ADDRESS = re.compile(r"hf://(?:datasets/)?([\w.-]+/[\w.-]+)(?:/([\w.-]+))?(?::([\w.-]+))?(?:@([\w./-]+))?")
@@ -37,7 +38,7 @@ def dataset_folder(address: str) -> Path:
     try:
         folder = Path(snapshot_download(name, repo_type="dataset", revision=revision, local_files_only=True))
     except (OSError, ValueError):
-        folder = _download(address, name, revision)
+        folder = download(f"data.path={address}", name, revision, FILES, "give the folder of a copy", "dataset")
     return folder if configuration is split is None else _rows_of(address, folder, configuration, split or "train")
 
 
@@ -59,13 +60,21 @@ def _rows_of(address: str, folder: Path, configuration: str | None, split: str) 
     return path
 
 
-def _download(address: str, name: str, revision: str | None) -> Path:
+def download(
+    setting: str, name: str, revision: str | None, files: Sequence[str], instead: str, kind: str = "model"
+) -> Path:
+    """The folder with ``files`` (patterns) of a repository, under its revision in the cache.
+
+    Raises ``ValueError``, which begins with ``setting``, within seconds where the hub does not answer or has none, and
+    says what to give ``instead``.
+    """
     from huggingface_hub import HfApi, errors, snapshot_download
 
-    try:  # one request without retries, so that an absent hub is known within seconds
-        commit = HfApi().dataset_info(name, revision=revision, timeout=TIMEOUT).sha
-        return Path(snapshot_download(name, repo_type="dataset", revision=commit, allow_patterns=FILES))
+    try:  # one request without retries: a download retries for half a minute
+        HfApi().repo_info(name, repo_type=kind, revision=revision, timeout=TIMEOUT)
+        return Path(snapshot_download(name, repo_type=kind, revision=revision, allow_patterns=list(files)))
     except Exception as error:  # which class it is depends on the HTTP library under this version of the hub's client
-        absent = "not cached here, and the hub cannot be reached; give the folder of a copy"
-        why = next((why for kind, why in _TROUBLES.items() if isinstance(error, getattr(errors, kind))), absent)
-        raise ValueError(f"data.path={address}: {why}") from None
+        absent = "not cached here, and the hub cannot be reached; {instead}"
+        why = next((why for known, why in _TROUBLES.items() if isinstance(error, getattr(errors, known))), absent)
+        why = why.format(name=name, revision=revision, kind=kind, instead=instead)
+        raise ValueError(f"{setting}: {why}") from None

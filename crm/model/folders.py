@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
-from huggingface_hub import get_hf_file_metadata, hf_hub_url, snapshot_download, try_to_load_from_cache
-from huggingface_hub.errors import EntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError
+from huggingface_hub import snapshot_download, try_to_load_from_cache
 
+from crm.io.hub import download
 from crm.model.manifest import MANIFEST
 
 FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
@@ -18,8 +19,6 @@ HINTS = {
     "checkpoint": "give a run folder of train.py, or the `model` folder in it",
 }
 """What to do instead, by the group of settings that names the model; ``checkpoint`` is a setting, not a group."""
-HUB_TIMEOUT = 5.0
-"""Seconds to wait for the hub to answer at all, before any data is read."""
 
 
 def is_hub_id(path: str) -> bool:
@@ -39,7 +38,7 @@ def check_reachable(path: str, revision: str | None = None, group: str = "model"
         hint = "run `make smollm2` to make it, or " if "smollm2" in path else ""
         raise ValueError(f"{group}.path={path}: no such folder; {hint}{HINTS[group]}")
     elif not isinstance(try_to_load_from_cache(path, "config.json", revision=revision), str):
-        _from_hub(path, revision, group, download=False)
+        _from_hub(path, revision, group, ["config.json"])
 
 
 def fetch(path: str, revision: str | None, group: str = "model") -> Path:
@@ -54,22 +53,9 @@ def fetch(path: str, revision: str | None, group: str = "model") -> Path:
     return folder if _is_complete(folder) else _from_hub(path, revision, group)
 
 
-def _from_hub(path: str, revision: str | None, group: str, download: bool = True) -> Path:
+def _from_hub(path: str, revision: str | None, group: str, files: Sequence[str] = FILES) -> Path:
     setting = "checkpoint" if group == "checkpoint" else f"{group}.path"
-    try:
-        # One request without retries: a download retries for half a minute before it gives up.
-        get_hf_file_metadata(hf_hub_url(path, "config.json", revision=revision), timeout=HUB_TIMEOUT)
-        return Path(snapshot_download(path, revision=revision, allow_patterns=FILES)) if download else Path(path)
-    except RevisionNotFoundError:
-        named = f"checkpoint={path}@{revision}" if group == "checkpoint" else f"{group}.revision={revision}"
-        raise ValueError(f"{named}: {path} has no such revision; see its page on the hub") from None
-    except RepositoryNotFoundError:
-        raise ValueError(f"{setting}={path}: the hub has no such model, or it is private; {HINTS[group]}") from None
-    except EntryNotFoundError:
-        raise ValueError(f"{setting}={path}: no config.json there; {HINTS[group]}") from None
-    except Exception as error:  # its class depends on the HTTP library under the hub's client
-        reason = f"not cached here, and the hub cannot be reached ({type(error).__name__}); {HINTS[group]}"
-        raise ValueError(f"{setting}={path}: {reason}") from None
+    return download(f"{setting}={path}", path, revision, files, HINTS[group])
 
 
 def _is_complete(folder: Path) -> bool:

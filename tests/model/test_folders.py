@@ -7,6 +7,7 @@ import shutil
 import socket
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import huggingface_hub.constants
@@ -94,8 +95,9 @@ def test_half_of_one_is_fetched_again_without_pickles_or_code(snapshot: Path, mo
         asked.append({"path": path, **given})
         return str(snapshot)
 
-    monkeypatch.setattr(folders, "snapshot_download", download)
-    monkeypatch.setattr(folders, "get_hf_file_metadata", lambda *_, **__: None)
+    for module in (folders, huggingface_hub):
+        monkeypatch.setattr(module, "snapshot_download", download)
+    monkeypatch.setattr(huggingface_hub, "HfApi", lambda: SimpleNamespace(repo_info=lambda *_, **__: None))
     assert checkpoint_folder("someone/ranker@v1") == snapshot
     assert [(call["revision"], call.get("local_files_only", False)) for call in asked] == [("v1", True), ("v1", False)]
     assert not any(form.endswith((".bin", ".py", ".pt")) or form == "*" for form in asked[1]["allow_patterns"])
