@@ -97,19 +97,13 @@ def load_checkpoint(checkpoint: str | Path) -> tuple[RewardModel, Any, dict[str,
     try:
         loaded, tokenizer = from_folder(_class_of(head), folder)
         if head_named(head).apart:
-            score: nn.Module = _read_late_head(folder, loaded.config.hidden_size)
+            score: nn.Module = LateHead.of_weights(load_file(folder / LATE_HEAD), loaded.config.hidden_size)
         else:
             score = loaded.score
             score.register_parameter("bias", None)  # zero
-    except (OSError, ValueError, SafetensorError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        why = " ".join(str(error).split())
         raise ValueError(
-            f"checkpoint={folder}: cannot be loaded ({error}); copy the folder again, or export the model anew"
+            f"checkpoint={folder}: cannot be loaded ({why:.300}); copy the folder again, or export the model anew"
         ) from None
     return RewardModel(loaded.base_model, score, head).eval(), tokenizer, manifest
-
-
-def _read_late_head(folder: Path, hidden_size: int) -> LateHead:
-    head = LateHead.of_weights(load_file(folder / LATE_HEAD))
-    if (found := head.response.norm.weight.numel()) != hidden_size:
-        raise ValueError(f"{LATE_HEAD} reads states of {found} numbers, the backbone beside it has {hidden_size}")
-    return head

@@ -64,25 +64,14 @@ def difference(scores: Tensor) -> HeadOutput:
     return HeadOutput(scores[:, 0] - scores[:, 1], scores)
 
 
-def _scalar(outputs: Tensor) -> HeadOutput:
-    return difference(outputs[..., 0])
-
-
-def _pairwise(outputs: Tensor) -> HeadOutput:
-    return HeadOutput(outputs[:, 1, 0] - outputs[:, 1, 1], None)
-
-
-def _pairwise_span(outputs: Tensor) -> HeadOutput:
-    return difference(outputs.diagonal(dim1=1, dim2=2))  # the first output at the first read, the second at the second
-
-
 _OWN = {
     head.name: head
     for head in (
-        Head("scalar", joint=False, outputs=1, combine=_scalar),
-        Head("late", joint=False, outputs=1, combine=_scalar, apart=True),
-        Head("pairwise", joint=True, outputs=2, combine=_pairwise, has_scores=False),
-        Head("pairwise_span", joint=True, outputs=2, combine=_pairwise_span, spans=True),
+        Head("scalar", False, 1, lambda out: difference(out[..., 0])),
+        Head("late", False, 1, lambda out: difference(out[..., 0]), apart=True),
+        Head("pairwise", True, 2, lambda out: HeadOutput(out[:, 1, 0] - out[:, 1, 1], None), has_scores=False),
+        # The first output at the first read, the second at the second.
+        Head("pairwise_span", True, 2, lambda out: difference(out.diagonal(dim1=1, dim2=2)), spans=True),
     )
 }
 HEADS = tuple(_OWN)

@@ -92,14 +92,14 @@ class LateHead(nn.Module):
             return cls(hidden_size, **sizes)
 
     @classmethod
-    def of_weights(cls, weights: Mapping[str, Tensor]) -> LateHead:
-        """The head that has these weights; its sizes are theirs. Raises ``ValueError`` where they do not fit."""
-        try:
-            kept, hidden_size, width = weights["response.values"].shape
-            head = cls(hidden_size, kept, width)
-            head.load_state_dict(dict(weights))
-        except (KeyError, RuntimeError, ValueError) as error:
-            raise ValueError(f"weights of the head do not fit it: {str(error).splitlines()[0]}") from None
+    def of_weights(cls, weights: Mapping[str, Tensor], hidden_size: int) -> LateHead:
+        """The head that has these weights, on states of ``hidden_size`` numbers; its other sizes are theirs.
+
+        Raises ``KeyError`` or ``RuntimeError`` where they do not fit.
+        """
+        kept, _, width = weights["response.values"].shape
+        head = cls(hidden_size, kept, width)
+        head.load_state_dict(dict(weights))
         return head
 
     @torch.no_grad()

@@ -14,7 +14,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import AdamW, Muon, Optimizer
 
-from crm.model.batching.batches import Batch, PaddingBatch
+from crm.model.batching.batches import Batch
 from crm.model.heads import HeadOutput
 from crm.model.reward_model import RewardModel
 from crm.training.config import OptimizerConfig
@@ -145,15 +145,12 @@ class LitRewardModel(L.LightningModule):
             raise NonFiniteError(f"the gradient norm is {norm} at optimizer step {self.global_step}: {WAY_OUT}")
         self.log("train/gradient_norm", norm)  # before clipping
 
-    def validation_step(self, batch: Batch | PaddingBatch, batch_idx: int) -> None:
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Accumulate what is measured at the end, over rows and on all ranks."""
-        measured = self.validation
-        if isinstance(batch, PaddingBatch):
-            batch = batch.batch
-            self.model(batch)
-        else:
+        measured, logit = self.validation, self.model(batch).preference_logit
+        if batch.weight:  # else another rank's row, read only to keep in step
             data: PreferenceDataModule = self.trainer.datamodule  # type: ignore[attr-defined]
-            measured.update(self.model(batch).preference_logit, batch, *data.validation_roles(batch_idx))
+            measured.update(logit, batch, *data.validation_roles(batch_idx))
         self.log("validation/loss", measured.loss, prog_bar=True, on_epoch=True, batch_size=len(batch))
         self.log("validation/accuracy", measured.accuracy, prog_bar=True, on_epoch=True, batch_size=len(batch))
 

@@ -152,17 +152,6 @@ class ForestBatch(_Labels):
 Batch = PaddedBatch | ForestBatch
 
 
-@dataclass(frozen=True)
-class PaddingBatch:
-    """A batch to run and forget: where weights are sharded, every rank must come to every forward pass."""
-
-    batch: Batch
-
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> PaddingBatch:
-        """The same on another device."""
-        return PaddingBatch(self.batch.to(device))
-
-
 def collate(encoded: Sequence[EncodedComparison], pad_id: int, weight: float = 1.0) -> PaddedBatch:
     """Pad comparisons into one batch.
 

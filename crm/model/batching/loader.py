@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-from crm.model.batching.batches import Batch, PaddingBatch
+from crm.model.batching.batches import Batch
 from crm.model.batching.plans import EpochSize, Layout, Plan, plan_epoch
 from crm.model.encoding import EncodedComparison, Encoder
 from crm.schema import Comparison
@@ -95,7 +95,8 @@ class TrainLoader:
 class ValidationLoader:
     """Fixed batches in a fixed order: each row on exactly one rank, and as many batches on every rank.
 
-    A rank that has fewer of its own runs a `PaddingBatch` for each that is missing.
+    A rank that has fewer of its own reads a row of weight 0 for each that is missing: where weights are sharded, every
+    rank must come to every forward pass.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class ValidationLoader:
     def __len__(self) -> int:
         return self._length
 
-    def __iter__(self) -> Iterator[Batch | PaddingBatch]:
+    def __iter__(self) -> Iterator[Batch]:
         yield from map(self._layout.collate, self.batches)
         for _ in range(self._length - len(self.batches)):
-            yield PaddingBatch(self._layout.collate(self._some))
+            yield self._layout.collate(self._some, 0.0)
