@@ -27,13 +27,6 @@ VALIDATION_EPOCH = 0
 """Validation is drawn once, with `FIXED_SEED`, and clean: the same for every seed and noise of training."""
 
 
-def padded_rows(config: TrainConfig, share: int) -> int:
-    """Comparisons of a padded forward pass: as many as ``batching.tokens`` holds, a divisor of a device's share."""
-    sequences = 1 if head_named(config.head.name).joint else 2
-    most = max(1, config.batching.tokens // (config.model.max_length * sequences))
-    return max(rows for rows in range(1, min(most, share) + 1) if share % rows == 0)
-
-
 class PreferenceDataModule(L.LightningDataModule):
     """Comparisons of one run. ``direction``, ``noise`` and order are drawn anew each epoch with ``seed``.
 
@@ -53,9 +46,9 @@ class PreferenceDataModule(L.LightningDataModule):
         self.config, self.train, self.validation, self.encoder = config, train, validation, encoder
         self.world_size = config.trainer.processes
         self._kinds: dict[str, Any] = {"ties": config.loss.ties, "criteria_mode": config.criteria}
-        share = config.schedule.share(self.world_size)
-        packing = packing_named(config.batching.name, config.batching.tokens)
-        self.layout = packing or Padding(padded_rows(config, share), pad_id)
+        sequences = 1 if head_named(config.head.name).joint else 2
+        rows = max(1, config.batching.tokens // (config.model.max_length * sequences))
+        self.layout = packing_named(config.batching.name, config.batching.tokens) or Padding(rows, pad_id)
         sizes = {"step": config.schedule.comparisons_per_step, "seed": config.seed, "world_size": self.world_size}
         self.loader = TrainLoader(self.epoch_comparisons, encoder, self.layout, **sizes)  # draws when it is read
         self.tokens_read = 0  # in training, by this process

@@ -154,10 +154,10 @@ def memory_of(device: torch.device) -> int:
     return int(psutil.virtual_memory().available)
 
 
-def keep_frozen_states(config: TrainConfig, model: RewardModel, tokens: int) -> None:
+def keep_frozen_states(config: TrainConfig, model: RewardModel) -> None:
     """Have frozen layers run once for each beginning of a sequence, where there are any and it is not switched off.
 
-    Room is half of the machine's memory that is left of a step on ``tokens``.
+    Room is half of the machine's memory that is left of a forward pass.
     """
     settings, backbone = config.model, without_lora_wrapper(model.backbone)
     # Only a head that reads every token, and so prunes no last layer, can do without a layer of its own.
@@ -167,7 +167,7 @@ def keep_frozen_states(config: TrainConfig, model: RewardModel, tokens: int) -> 
     if not model.reads_forests:
         rank_zero_only(log.info)("frozen layers: run at every pass, %s is not known to split", type(backbone).__name__)
         return
-    need = training_need(backbone, tokens, mixed=config.trainer.precision == "bf16-mixed").total
+    need = training_need(backbone, config.batching.tokens, mixed=config.trainer.precision == "bf16-mixed").total
     room = max(0, memory_of(torch.device("cpu")) - need) / 2 / config.trainer.devices
     model.frozen = FrozenLayers(backbone, layers, budget=int(room), dtype=getattr(torch, settings.kept_states))
     rank_zero_only(log.info)(

@@ -103,7 +103,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     check_counts(config, counts)
     if resume is None and config.model.path is not None:
         standardise(model, data)
-    speed_up(config, model, counts["largest_batch_tokens"])
+    speed_up(config, model)
     steps = config.schedule.epochs * math.ceil(len(data.loader) / data.passes)
     steps = min(steps, config.schedule.max_steps or steps)
     lit = LitRewardModel(model, config.optimizer, config.loss, steps)
@@ -142,12 +142,12 @@ def standardise(model: RewardModel, data: PreferenceDataModule) -> None:
         model.standardise(data.layout.collate(rows))
 
 
-def speed_up(config: TrainConfig, model: RewardModel, tokens: int) -> None:
-    """Checkpointing, frozen states and kernels as configured, for passes of at most ``tokens``."""
+def speed_up(config: TrainConfig, model: RewardModel) -> None:
+    """Checkpointing, frozen states and kernels as configured."""
     backbone, device = without_lora_wrapper(model.backbone), training_device(config.trainer.accelerator)
     if config.model.gradient_checkpointing:
         enable_checkpointing(backbone)
-    keep_frozen_states(config, model, tokens)
+    keep_frozen_states(config, model)
     if config.trainer.compile:
         compile_layers(backbone, device)
 

@@ -154,7 +154,7 @@ def test_weights_that_cannot_be_read_or_do_not_fit_are_one_sentence(late, folder
     cases = (
         (plain / "model.safetensors", {"score.weight": torch.zeros(1, 16)}, "no fitting weights for "),
         (plain / "model.safetensors", weights | {"score.weight": torch.zeros(1, 8)}, ""),
-        (apart / LATE_HEAD, build_score("late", 8, seed=0).state_dict(), "size mismatch for response.* in current model is"),
+        (apart / LATE_HEAD, build_score("late", 8, seed=0).state_dict(), "size mismatch for response"),
         (apart / LATE_HEAD, head | {"response.values": torch.zeros(3)}, "not enough values"),
     )
     for path, changed, reason in cases:

@@ -117,22 +117,24 @@ def test_every_row_of_a_step_counts_the_same(make_loader, many, names, size, pas
     ranks = [list(make_loader(2, rank=rank, **given)) for rank in range(world_size)]
     assert len({len(batches) for batches in ranks}) == 1, "ranks stay in step"
     read: Counter[str] = Counter()
+    passes = make_loader(2, **given).size.a_step
     for start in range(0, len(ranks[0]), passes):
         batches = [batch for own in ranks for batch in own[start : start + passes] if batch.weight]
         counts = [batch.weight / len(batch) / passes / world_size for batch in batches for _ in range(len(batch))]
         assert counts == pytest.approx([1 / len(counts)] * len(counts))
         read.update(name for batch in batches for name in names(batch))
+        assert max(map(len, batches)) <= 2
     assert read == Counter(f"q{index}" for index in range(size)), "each row once"
 
 
-def test_epochs_are_never_longer_than_the_first_and_weigh_a_cut_step_by_what_is_left(make_encoder, many) -> None:
-    """The second epoch has 7 batches of 2, of which 5 are read: 4 in a step, and 1 that counts for 4."""
-    sizes = {0: 9, 1: 14, 2: 5}
-    draw = lambda epoch: (many[: sizes[epoch]], {})  # noqa: E731
-    loader = TrainLoader(draw, make_encoder("scalar"), Padding(2, pad_id=0), step=8, seed=0)
-    weights = [[batch.weight for batch in loader] for _ in range(3)]
-    assert list(map(len, weights)) == [5, 5, 3] and weights[1] == [1.0, 1.0, 1.0, 1.0, 4.0]
-    assert loader.state_dict()["epoch"] == 3
+def test_a_step_has_the_same_rows_on_any_devices_and_in_any_layout(make_encoder, many) -> None:
+    def steps(layout: Any, world_size: int) -> list[set[str]]:
+        plan = plan_epoch(many, make_encoder("scalar"), layout, step=10, world_size=world_size, seed=1, epoch=0)
+        rows = [{name for pack in packs if pack.weight for name in ids(pack.rows)} for packs in plan.passes]
+        return [set.union(*rows[at : at + plan.passes_a_step]) for at in range(0, len(rows), plan.passes_a_step)]
+
+    assert list(map(len, steps(TREE, 1))) == [10, 10, 4]
+    assert steps(Padding(2, pad_id=0), 1) == steps(Padding(3, pad_id=0), 3) == steps(TREE, 1)
 
 
 @fast

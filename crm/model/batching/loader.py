@@ -45,9 +45,7 @@ class TrainLoader:
             plan = plan_epoch(rows, self._encoder, self._layout, **sizes, seed=self._seed, epoch=epoch)
             self._latest = epoch, plan
             if not epoch:
-                most = max((self._layout.work(pack.rows) for packs in plan.passes for pack in packs), default=0)
-                more = {"overlong": plan.overlong, "largest_batch_tokens": most, "trained_on": plan.comparisons}
-                self._counts = counts | more
+                self._counts = counts | {"overlong": plan.overlong, "trained_on": plan.comparisons}
         return self._latest[1]
 
     @cached_property
@@ -62,7 +60,7 @@ class TrainLoader:
         return self._counts
 
     def __len__(self) -> int:
-        """Forward passes of the first epoch, and at most of any other."""
+        """Forward passes of an epoch."""
         return self.size.passes
 
     def __iter__(self) -> Iterator[Batch]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from random import Random
+from itertools import pairwise
 from typing import NamedTuple
 
 from crm.io.draws import generator, grouped
@@ -17,27 +17,21 @@ from crm.schema import Comparison
 Rows = list[EncodedComparison]
 Step = list[Rows]
 """The rows of an optimizer step on all ranks, in units that share what they can."""
-WINDOW = 16
-"""Batches that are sorted by length together: near-equal lengths pad little, and batches stay random enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """Forward passes of a fixed number of ``rows`` on each rank, padded to the longest."""
+    """Forward passes of at most ``rows`` on each rank, padded to the longest; near-equal lengths together."""
 
     rows: int
     pad_id: int
-
-    def work(self, rows: Sequence[EncodedComparison]) -> int:
-        """Most tokens that a pass over ``rows`` computes, padding included."""
-        return sum(len(row.sequences) for row in rows) * max(max(row.lengths) for row in rows)
 
     def collate(self, rows: Sequence[EncodedComparison], weight: float = 1.0) -> PaddedBatch:
         """One forward pass; ``weight`` is the factor of its mean loss."""
         return collate(rows, self.pad_id, weight)
 
     def cut(self, rows: Sequence[EncodedComparison], rank: int = 0, world_size: int = 1) -> list[Rows]:
-        """Batches of ``rank`` to evaluate, near-equal lengths together."""
+        """Batches of ``rank`` to evaluate."""
         own = sorted(rows, key=lambda row: max(row.lengths))[rank::world_size]
         return [own[at : at + self.rows] for at in range(0, len(own), self.rows)]
 
@@ -47,8 +41,7 @@ class Packing:
     """Forward passes that read common beginnings once and pad nothing."""
 
     tokens: int
-    """Most tokens of a forward pass; a single comparison that has more is read all the same, and a step of training is
-    dealt out to a fixed number of passes, which the first epoch settles."""
+    """Most tokens of a forward pass; a single comparison that has more is read all the same."""
 
     def work(self, rows: Sequence[EncodedComparison]) -> int:
         """Tokens that a pack of ``rows`` computes."""
@@ -122,15 +115,10 @@ def plan_epoch(
 ) -> Plan:
     """Draw the order of each row, and optimizer steps of ``step`` comparisons on all ranks together.
 
-    ``size`` is that of the first epoch, for a later one. Padded, an epoch is at most as long: noise can make more rows
-    fit in one than in another. Packed, it is cut into as many steps and passes, so that all its rows are read.
+    ``size`` is that of the first epoch, for a later one, which is cut into as many steps and passes, so that all its
+    rows are read: noise can make more rows fit in one than in another, and a pass hold more than the layout allows.
     """
     groups, overlong = encode_epoch(comparisons, encoder, seed=seed, epoch=epoch)
-    if isinstance(layout, Padding):
-        rng = generator(seed, epoch, "epoch", "batches")
-        batches = draw_batches(groups, layout.rows * world_size, rng)[: size.passes if size else None]
-        passes_a_step = step // (layout.rows * world_size)
-        return Plan(share_out(batches, passes_a_step, world_size), passes_a_step, overlong)
     drawn = generator(seed, epoch, "epoch", "packs").sample(groups, len(groups))
     steps = list(_steps(drawn, step))
     if size and len(steps) != (expected := size.passes // size.a_step):
@@ -153,37 +141,6 @@ def encode_epoch(
 def draw_order(sample_id: str, *, seed: int, epoch: int) -> Order:
     """Which response stands first in training: a coin a sample and epoch, so that no position is worth learning."""
     return "ab" if generator(seed, epoch, sample_id, "order").random() < 0.5 else "ba"
-
-
-def draw_batches(groups: Sequence[Rows], batch_size: int, rng: Random) -> list[Rows]:
-    """Batches of near-equal length, in random order; rows of one preference (direction ``both``) stay side by side."""
-    length = {rows[0].comparison.preference_id: max(max(row.lengths) for row in rows) for rows in groups}
-    drawn = [row for rows in rng.sample(groups, len(groups)) for row in rows]
-    batches: list[Rows] = []
-    for start in range(0, len(drawn), batch_size * WINDOW):
-        window = drawn[start : start + batch_size * WINDOW]
-        window.sort(key=lambda row: length[row.comparison.preference_id])
-        cut = [window[at : at + batch_size] for at in range(0, len(window), batch_size)]
-        rng.shuffle(cut)
-        batches += cut
-    return batches
-
-
-def share_out(batches: Sequence[Rows], passes_a_step: int, world_size: int) -> list[list[Pack]]:
-    """Each batch in turn to all ranks.
-
-    Batches and ranks may have unequal numbers of rows, and the last step of an epoch fewer passes, while the trainer
-    takes the mean over passes and ranks: the weight makes up for both. A rank without a row reads another's.
-    """
-    passes = []
-    for at in range(0, len(batches), passes_a_step):
-        step = batches[at : at + passes_a_step]
-        total = sum(map(len, step))
-        for batch in step:
-            shares = [batch[rank::world_size] for rank in range(world_size)]
-            weights = [len(own) * passes_a_step * world_size / total for own in shares]
-            passes.append([Pack(own or batch[:1], weight) for own, weight in zip(shares, weights, strict=True)])
-    return passes
 
 
 def _steps(groups: Sequence[Rows], pairs: int) -> Iterator[Step]:
@@ -212,18 +169,20 @@ def _even_steps(groups: Sequence[Rows], steps: int) -> Iterator[Step]:
             step, made = [], made + 1
 
 
-def passes_needed(steps: Sequence[Step], packing: Packing, world_size: int) -> int:
-    """The fewest forward passes a rank and step of which none has more than ``packing.tokens``.
+def passes_needed(steps: Sequence[Step], layout: Layout, world_size: int) -> int:
+    """The fewest forward passes a rank and step of which none has more than the layout allows.
 
     A comparison that has more by itself is read all the same. Units do not fill packs to the brim, so that passes of
-    ``packing.tokens`` each may not do: they are dealt out until they fit.
+    ``layout.tokens`` each may not do: they are dealt out until they fit.
     """
+    if isinstance(layout, Padding):
+        return max((-(-sum(map(len, step)) // (layout.rows * world_size)) for step in steps), default=1)
     passes = 1
     for step in steps:
-        while not _fits(packs := spread(step, passes * world_size, packing), packing):
-            work = sum(packing.work(pack.rows) for pack in packs)  # in more packs it is as much or more
+        while not _fits(packs := spread(step, passes * world_size, layout), layout):
+            work = sum(layout.work(pack.rows) for pack in packs)  # in more packs it is as much or more
             alone = -(-sum(map(len, step)) // world_size)  # passes in which every comparison is read by itself
-            passes = max(passes + 1, min(work // (world_size * packing.tokens), alone))
+            passes = max(passes + 1, min(work // (world_size * layout.tokens), alone))
     return passes
 
 
@@ -231,20 +190,24 @@ def _fits(packs: Sequence[Pack], packing: Packing) -> bool:
     return all(len(pack.rows) == 1 or packing.work(pack.rows) <= packing.tokens for pack in packs)
 
 
-def spread(units: Sequence[Rows], bins: int, packing: Packing) -> list[Pack]:
-    """Deal ``units`` out to ``bins`` packs of near-equal work, the largest first (Graham 1969, LPT).
+def spread(units: Sequence[Rows], bins: int, layout: Layout) -> list[Pack]:
+    """Deal ``units`` out to ``bins`` packs: padded by length, else of near-equal work, the largest first (Graham 1969).
 
     A unit stays whole for what it shares, unless it is more than a pack may hold or there are fewer units than bins.
     """
-    total = sum(map(len, units))
+    rows, total = [row for unit in units for row in unit], sum(map(len, units))
     if bins == 1:
-        return [Pack([row for unit in units for row in unit], 1.0)]
-    pieces = [(packing.work(unit), unit) for unit in units]
-    pieces = [piece for work, unit in pieces for piece in _fitting(work, unit, packing)]
+        return [Pack(rows, 1.0)]
+    if isinstance(layout, Padding):
+        rows.sort(key=lambda row: max(row.lengths))
+        cuts = [total * at // bins for at in range(bins + 1)]
+        return [Pack(rows[start:end] or rows[:1], (end - start) * bins / total) for start, end in pairwise(cuts)]
+    pieces = [(layout.work(unit), unit) for unit in units]
+    pieces = [piece for work, unit in pieces for piece in _fitting(work, unit, layout)]
     while len(pieces) < min(bins, total):
         largest = max((piece for piece in pieces if len(piece[1]) > 1), key=lambda piece: piece[0])
         pieces.remove(largest)
-        pieces += _halves(largest[1], packing)
+        pieces += _halves(largest[1], layout)
     heap = [(0, index) for index in range(bins)]
     dealt: list[Rows] = [[] for _ in range(bins)]
     for work, unit in sorted(pieces, key=lambda piece: -piece[0]):
