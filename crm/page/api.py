@@ -137,7 +137,8 @@ def make_api(ranker: Ranker, picking: Picking, about: About, card: Path | None =
         """
         ranking = ranker.rank(profile)
         return {
-            "queries": len(ranking.part.queries),
+            "queries": len(ranking.used.queries),
+            "left_out": len(ranking.part.queries) - len(ranking.used.queries),
             "failed": ranking.failed,
             "refusal": why_invalid(ranking),
             "understood": ranking.understood,

@@ -45,7 +45,12 @@ class Ranking:
     shares: Floats = field(default_factory=lambda: np.empty((0, 0)))
     """(N, M): what each line adds to the mean log-odds of each of ``outcomes.models``."""
     flaws: Mapping[str, Sequence[tuple[str, ...]]] = field(default_factory=dict)
-    """By model, those of its flawed responses to queries of ``part``: `crm.leaderboard.validity`."""
+    """By model, those of its flawed responses that are ranked on: `crm.leaderboard.validity`."""
+
+    @property
+    def used(self) -> Outcomes:
+        """On the queries that it ranks on: on others a model has no score, or none could be read."""
+        return self.board.outcomes if self.board else self.outcomes
 
     @property
     def failed(self) -> int:
@@ -60,7 +65,7 @@ class Ranking:
         """
         if self.board is None:
             return []
-        models, mean = self.outcomes.models, np.nan_to_num(self.board.outcomes.logits).mean(axis=0).tolist()
+        models, mean = self.used.models, np.nan_to_num(self.used.logits).mean(axis=0).tolist()
         more = {
             name: {
                 "log_odds": odds,
@@ -75,8 +80,8 @@ class Ranking:
 
     def logits(self, model: str) -> dict[str, float]:
         """By query id: log-odds that the model's response is preferred to the baseline's, where it was read."""
-        column = self.outcomes.logits[:, self.outcomes.models.index(model)].tolist()
-        rows = zip(self.outcomes.queries, column, strict=True)
+        column = self.used.logits[:, self.used.models.index(model)].tolist()
+        rows = zip(self.used.queries, column, strict=True)
         return {query: value for query, value in rows if not math.isnan(value)}
 
 
@@ -109,12 +114,12 @@ class Ranker:
         advice = _advice(read, self.scorer.examples) if nothing else ""
         if board is None and wanted and not any(wanted.values()):
             advice = f"Your lines {AT_ODDS}: take one away."
-        shares = self._shares(profile, board)
-        return Ranking(part, outcomes, board, tuple(read), lost, advice, shares, self._flaws_in(part, lines))
+        found = Ranking(part, outcomes, board, tuple(read), lost, advice, self._shares(profile, board))
+        return replace(found, flaws=self._flaws_in(found.used, lines))
 
-    def _flaws_in(self, part: Bank, lines: Sequence[str]) -> dict[str, list[tuple[str, ...]]]:
-        asked = {query.id for query in part.queries}
-        found: dict[str, list[tuple[str, ...]]] = {name: [] for name in part.authors}
+    def _flaws_in(self, used: Outcomes, lines: Sequence[str]) -> dict[str, list[tuple[str, ...]]]:
+        asked = set(used.queries)
+        found: dict[str, list[tuple[str, ...]]] = {name: [] for name in used.models}
         for (query, name), kinds in self._flaws.under(lines).items():
             if query in asked:
                 found[name].append(kinds)
@@ -143,9 +148,10 @@ class Ranker:
 
 def why_invalid(ranking: Ranking) -> str:
     """Why this ranking should not be shown; empty where it may be."""
-    queries = len(ranking.part.queries)
-    if queries < LEAST_QUERIES:
+    queries, left = len(ranking.part.queries), len(ranking.used.queries)
+    if left < LEAST_QUERIES:
         few = "one question of the bank matches" if queries == 1 else f"{queries} questions of the bank match"
+        few = few if queries < LEAST_QUERIES else f"{left} of {queries} questions have a score of every model"
         return f"Only {few}, and a ranking needs {LEAST_QUERIES}: choose more topics or questions."
     comparisons = queries * (len(ranking.part.authors) - 1)
     if not ranking.advice and ranking.failed > MOST_UNREAD * comparisons:

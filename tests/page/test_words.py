@@ -23,6 +23,7 @@ from crm.page.scorers import WordsScorer
 from crm.picking.criteria import read_pool
 from crm.schema import Message
 from tests.leaderboard.test_own_words import made_bank
+from tests.made_files import bank_of
 from tests.page.conftest import add, client_of, complete, names, opened, serve_ranker
 
 PUBLISHED = PublishedRanking("a class's of 2024", {"short": 0.7, "lister": 0.5, "long": 0.5}, {"long": "The Long One"})
@@ -55,6 +56,24 @@ def test_the_answer_says_what_every_line_was_read_as(ranker: Ranker) -> None:
             {"model": "long", "rank": 2, "win_rate": 0.5},
         ],
     }
+
+
+def terse_ranker(terse: int, file: Path) -> Ranker:
+    """One of the models answers so many of 24 questions with nothing, of which no sentence length can be counted."""
+    words = "it is an answer of so many words, and one more. "
+    texts = {"base": words * 2, "other": lambda n: "" if n < terse else words * (1 + n % 3), "long": words[:-2] + words}
+    matrix = CriteriaMatrix(bank_of(texts, ["all"] * 24), file)
+    return Ranker(WordsScorer(OwnWords(bundled_reader(), matrix)))
+
+
+def test_questions_without_a_score_of_every_model_are_not_counted(tmp_path: Path) -> None:
+    for terse, refusal in ((4, ""), (5, "Only 19 of 24 questions have a score of every model, and a ranking needs 20")):
+        client = client_of(terse_ranker(terse, tmp_path / f"{terse}.parquet"))
+        reply = client.post("/api/v1/rank", json={"criteria": ["short sentences"]}).json()
+        assert (reply["queries"], reply["left_out"]) == (24 - terse, terse)
+        assert {(row["n"], row["flawed"]) for row in reply["leaderboard"]} == {(24 - terse, 0)}
+        assert reply["refusal"].split(":")[0] == refusal
+    assert client.post("/api/v1/rank", json={"criteria": ["short answers"]}).json()["queries"] == 24
 
 
 def test_opposite_lines_are_not_called_unreadable(ranker: Ranker) -> None:

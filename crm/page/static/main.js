@@ -86,6 +86,7 @@ page.draw = () => {
 function progress() {
   const { step, bank } = page;
   const parts = [`${plural(bank.models.length, 'model')}${dates()}, ${plural(step?.queries ?? bank.queries, 'question')}`];
+  if (step?.left_out) parts.push(`${plural(step.left_out, 'question')} left out, without a score of every model`);
   if (step?.failed) parts.push(`${plural(step.failed, 'answer')} could not be read`);
   if (step?.agreement?.asked) parts.push(`of ${plural(step.agreement.asked, 'pick')} of random answers your others predict ${step.agreement.agreed}`);
   if (page.wanted.open || page.wanted.under) parts.push(`${rowsShown().length} of ${bank.models.length} models shown`);
