@@ -98,10 +98,10 @@ def make_api(ranker: Ranker, picking: Picking, about: About, card: Path | None =
     api.exception_handler(HTTPException)(lambda _, error: _mistake(error.status_code, str(error.detail), error.headers))
 
     def ranked(profile: Profile) -> tuple[Ranking, Leaderboard]:
-        """What there is to explain, compare or keep. Raises ``ValueError`` where nothing is ranked."""
+        """What there is to compare or keep. Raises ``ValueError`` where a ranking should not be shown."""
         ranking = ranker.rank(profile)
-        if ranking.board is None:
-            raise ValueError(why_invalid(ranking))
+        if (refusal := why_invalid(ranking)) or ranking.board is None:
+            raise ValueError(refusal)
         return ranking, ranking.board
 
     @api.get("/api/v1/health")
@@ -155,7 +155,10 @@ def make_api(ranker: Ranker, picking: Picking, about: About, card: Path | None =
     @api.post("/api/v1/why")
     def why(asked: WhyRequest) -> dict[str, Any]:
         """On how many queries a model was read, with a typical win and loss."""
-        found = duels(ranked(asked.profile)[0], asked.model)
+        ranking = ranker.rank(asked.profile)
+        if ranking.board is None:
+            raise ValueError(why_invalid(ranking))
+        found = duels(ranking, asked.model)
         return {"duels": typical(found), "n": len(found)}
 
     @api.post("/api/v1/picks")
@@ -177,8 +180,6 @@ def make_api(ranker: Ranker, picking: Picking, about: About, card: Path | None =
     def export(profile: Annotated[Profile, Query()]) -> Response:
         """The ranking of a link as a file: ``/api/v1/export/csv?criteria=...&criteria=...``."""
         ranking, board = ranked(profile)
-        if refusal := why_invalid(ranking):
-            raise ValueError(refusal)
         topics = pd.DataFrame([row.topics for row in board.rows]).add_prefix("topic ")
         signed = "; ".join(f"{line} x {by:g}" for line, by in zip(*profile.signed, strict=True))
         flawed = [len(ranking.flaws[row.model]) for row in board.rows]

@@ -21,7 +21,7 @@ from crm.data.table import first_rows
 from crm.io.intake import Intake
 from crm.leaderboard.bank.bank import Bank
 from crm.page.profile import Profile
-from crm.page.ranker import Ranker
+from crm.page.ranker import Ranker, refusal
 from crm.picking.criteria import LEAST_UNIT, Contrasts, PoolEntry, contrasts, joined
 from crm.picking.posterior import weighted_criteria
 from crm.picking.session import Pair, Pick, Session
@@ -91,7 +91,9 @@ class Picking:
         sizes = profile.weights or (1.0,) * len(profile.lines)
         typed = (*(min(size, LARGEST) for size in sizes), *(0.0 for _ in entries[len(sizes) :]))
         picks = tuple(_pick(place, pick, seen) for place, pick in enumerate(asked.picks))
-        session = Session(seen, part.authors.index(part.baseline), typed, picks, asked.seed)
+        baseline = part.authors.index(part.baseline)
+        counts = _counts(seen, baseline)
+        session = Session(seen, baseline, typed, picks, asked.seed)
         agreed, counted = session.agreement()
         first = session.ranking.maybe_first
         return {
@@ -104,7 +106,7 @@ class Picking:
             "agreement": {"agreed": agreed, "asked": counted},
             "undecided": [part.authors[place] for place in first] if len(first) > 1 else [],
             "leaderboard": _leaderboard(session, part),
-        }
+        } | counts
 
     def votes(self, asked: PicksRequest) -> list[tuple[str, ...]]:
         """The picks as query, both texts, and ``a``, ``b`` or ``tie``. Raises ``ValueError`` for what is not there."""
@@ -199,6 +201,20 @@ def _pick(place: int, given: Picked, seen: Contrasts) -> Pick:
         return Pick(pair, given.choice, tuple(given.offered), given.reason)
     except ValueError as error:
         raise ValueError(f"picks: number {place + 1}: {error}") from None
+
+
+def _counts(seen: Contrasts, baseline: int) -> dict[str, Any]:
+    """On how many queries is ranked, what fails, and why the ranking should not be shown, as in ``/api/v1/rank``.
+
+    Raises ``ValueError`` where nothing is left.
+    """
+    unread = np.isnan(seen.values).all(axis=2)
+    failed = int(np.delete(unread | unread[:, [baseline]], baseline, axis=1).sum())
+    queries, left = len(unread), int(seen.ranked_on(baseline).sum())
+    if not left:
+        raise ValueError("criteria: no question has a score of every model; choose more questions, or take a line away")
+    why = refusal(queries, left, failed, unread.size - queries)
+    return {"queries": left, "left_out": queries - left, "failed": failed, "refusal": why}
 
 
 def _next_pair(session: Session, part: Bank, entries: Sequence[PoolEntry]) -> dict[str, Any]:

@@ -148,16 +148,22 @@ class Ranker:
 
 def why_invalid(ranking: Ranking) -> str:
     """Why this ranking should not be shown; empty where it may be."""
-    queries, left = len(ranking.part.queries), len(ranking.used.queries)
+    part = ranking.part
+    comparisons = len(part.queries) * (len(part.authors) - 1)
+    failed = 0 if ranking.advice else ranking.failed
+    return refusal(len(part.queries), len(ranking.used.queries), failed, comparisons) or ranking.advice
+
+
+def refusal(queries: int, left: int, failed: int, comparisons: int) -> str:
+    """Why not to rank on what is ``left`` of queries with ``failed`` comparisons; empty where it may be done."""
     if left < LEAST_QUERIES:
         few = "one question of the bank matches" if queries == 1 else f"{queries} questions of the bank match"
         few = few if queries < LEAST_QUERIES else f"{left} of {queries} questions have a score of every model"
         return f"Only {few}, and a ranking needs {LEAST_QUERIES}: choose more topics or questions."
-    comparisons = queries * (len(ranking.part.authors) - 1)
-    if not ranking.advice and ranking.failed > MOST_UNREAD * comparisons:
-        share = f"{ranking.failed:,} of {comparisons:,} comparisons"
+    if failed > MOST_UNREAD * comparisons:
+        share = f"{failed:,} of {comparisons:,} comparisons"
         return f"The judge could not read {share}, so that a ranking would rest on what is left by chance."
-    return ranking.advice
+    return ""
 
 
 def _advice(read: Sequence[Understood], examples: Sequence[str]) -> str:

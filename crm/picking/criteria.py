@@ -18,6 +18,7 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from crm.criteria.pool import read_entries
+from crm.leaderboard.outcomes import Flags
 from crm.report.statistics import Floats, Indices
 from crm.schema import Text
 
@@ -56,6 +57,13 @@ class Contrasts:
     def difference(self, query: int | Indices, left: int | Indices, right: int | Indices) -> Floats:
         """(K,), or (C, K) for places (C,) each: what the left response has over the right one."""
         return np.asarray(self.values[query, left] - self.values[query, right])
+
+    def ranked_on(self, baseline: int) -> Flags:
+        """(Q,): was the baseline read and another response, and does none lack only some of its contrasts?"""
+        missing = np.isnan(self.values)
+        unread = np.asarray(missing.all(axis=2))
+        whole = (unread == missing.any(axis=2)).all(axis=1)
+        return np.asarray(whole & ~unread[:, baseline] & ((~unread).sum(axis=1) > 1))
 
     def pairs(self, count: int, rng: np.random.Generator) -> Indices:
         """(C, 3) query, left and right, drawn among those that differ and were read; C is at most ``count``."""

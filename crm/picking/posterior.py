@@ -197,10 +197,12 @@ def personal_ranking(
 
 
 def win_rates(contrasts: Contrasts, weights: Floats, baseline: int) -> tuple[Floats, Floats]:
-    """Win rates (S, M) for weights (S, K), and their standard errors over queries; what was not read counts as lost."""
-    scores = contrasts.values @ weights.T  # (Q, M, S)
-    readable = np.isfinite(scores[:, baseline, 0])
-    wins = np.nan_to_num(special.expit(scores[readable] - scores[readable][:, [baseline]]))
+    """Win rates (S, M) for weights (S, K), and their standard errors over the queries `Contrasts.ranked_on`.
+
+    A response that was not read has lost.
+    """
+    scores = contrasts.values[contrasts.ranked_on(baseline)] @ weights.T  # (Q, M, S)
+    wins = np.nan_to_num(special.expit(scores - scores[:, [baseline]]))
     errors = wins.std(axis=0, ddof=1) / np.sqrt(len(wins)) if len(wins) > 1 else np.zeros(wins.shape[1:])
     return np.asarray(wins.mean(axis=0).T), np.asarray(errors.T)
 

@@ -51,7 +51,9 @@ def test_routes_answer_what_the_ranker_says(ranker: Ranker, http: TestClient) ->
     assert board is not None
     assert {row["model"]: row["win_rate"] for row in ranking["leaderboard"]} == pytest.approx(board.win_rates())
     assert ranking["queries"] == 15
-    found = http.post("/api/v1/compare", json={"first": first, "second": second}).json()
+    both = {"first": first, "second": second}
+    assert http.post("/api/v1/compare", json=both).json()["error"].startswith("Only 15 questions")
+    found = http.post("/api/v1/compare", json={name: {**asked, "topics": []} for name, asked in both.items()}).json()
     assert found["tau"] == pytest.approx(-1.0) and found["models"][0]["model"] == "brief"
     why = http.post("/api/v1/why", json={"profile": second, "model": "brief"}).json()
     assert why["n"] == 15 and [duel["response"] for duel in why["duels"]] == ["brief"]

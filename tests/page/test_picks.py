@@ -23,6 +23,7 @@ from crm.picking.session import Pair, Pick, Session
 from crm.schema import query_of
 from tests.page.conftest import client_of, small_bank
 from tests.page.counting import counting_ranker
+from tests.page.test_words import terse_ranker
 
 POOL = read_pool()
 NAMES = [entry.name for entry in POOL]
@@ -183,6 +184,26 @@ def test_a_part_of_the_bank_has_its_own_places(http: TestClient, indexed: Ranker
     assert reply["next"]["text"] in texts and reply["next"]["query"] < 4
     rate = next(row["win_rate"] for row in reply["leaderboard"] if row["model"] == "elm-turbo")
     assert rate == pytest.approx(0.5)
+
+
+def test_a_ranking_by_picks_is_refused_as_any_other(http: TestClient) -> None:
+    names = ("queries", "left_out", "failed", "refusal")
+    for asked in ({"queries": 5}, {"topics": ["Puzzles & Logic"]}, {}):
+        by_words = http.post("/api/v1/rank", json={"criteria": ["Short answers"], **asked}).json()
+        by_picks = ask(http, [], asked)
+        assert [by_picks[name] for name in names] == [by_words[name] for name in names]
+        assert bool(by_picks["refusal"]) is bool(asked)
+
+
+def test_a_response_that_lacks_a_score_has_not_lost(tmp_path: Path) -> None:
+    """After "short sentences" the questions to which a model says nothing are left out, as in a ranking by words."""
+    http, asked = client_of(terse_ranker(4, tmp_path / "c.parquet")), {"criteria": ["short sentences"]}
+    reply = ask(http, [], asked)
+    assert (reply["queries"], reply["left_out"], reply["failed"]) == (20, 4, 0)
+    terse = next(row["win_rate"] for row in reply["leaderboard"] if row["model"] == "other")
+    assert terse > 0.45, "of the other questions it has won half"
+    answer = client_of(terse_ranker(24, tmp_path / "d.parquet")).post("/api/v1/picks", json={"profile": asked})
+    assert answer.status_code == 422 and "cannot read one of your lines" not in answer.json()["error"]
 
 
 PICK = {"query": 0, "left": 0, "right": 1, "choice": "left"}

@@ -43,7 +43,7 @@ async function rank() {
   byId('ranking').setAttribute('aria-busy', 'true');
   try {
     if (general()) page.step = null;
-    else if (wanted.picks.length) page.step = { ...await ask('picks', picksAsked(), signal), profile, queries: page.bank.queries, lines: [] };
+    else if (wanted.picks.length) page.step = { ...await ask('picks', picksAsked(), signal), profile, lines: [] };
     else page.step = { ...await ask('rank', profile, signal), profile };
     await ((page.step && splitLines()) || page.draw());
   } catch (error) {

@@ -22,7 +22,8 @@ function topics(panel) {
   const rows = general() ? [] : rowsShown().filter((row) => row.topics);
   const names = Object.keys(page.bank.topics).filter((topic) => rows.some((row) => topic in row.topics));
   const title = el('h2', {}, 'By topic');
-  if (!names.length) return panel.replaceChildren(title, el('p', {}, 'Make a ranking first: say what you prefer.'));
+  if (!names.length) return panel.replaceChildren(title, el('p', {}, page.step?.agreement
+    ? 'A ranking by picks has no topics: a change of a chip ranks by the chips.' : 'Make a ranking first: say what you prefer.'));
   const cell = (share) => {
     const made = el('td', {}, share === undefined ? '' : String(Math.round(100 * share)));
     made.style.setProperty('--side', share >= 0.5 ? '#7aa7ff' : '#f39a68');
