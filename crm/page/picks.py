@@ -204,11 +204,8 @@ def _pick(place: int, given: Picked, seen: Contrasts) -> Pick:
 
 
 def _counts(seen: Contrasts, baseline: int) -> dict[str, Any]:
-    """On how many queries is ranked, what fails, and why the ranking should not be shown, as in ``/api/v1/rank``.
-
-    Raises ``ValueError`` where nothing is left.
-    """
-    unread = np.isnan(seen.values).all(axis=2)
+    """As ``/api/v1/rank`` counts. Raises ``ValueError`` where no query is left."""
+    unread = np.asarray(np.isnan(seen.values).all(axis=2))
     failed = int(np.delete(unread | unread[:, [baseline]], baseline, axis=1).sum())
     queries, left = len(unread), int(seen.ranked_on(baseline).sum())
     if not left:
@@ -233,15 +230,19 @@ def _next_pair(session: Session, part: Bank, entries: Sequence[PoolEntry]) -> di
 
 
 def _criteria(session: Session, entries: Sequence[PoolEntry], typed: Sequence[str]) -> list[dict[str, Any]]:
-    """As lines of a profile, weighted as these: what speaks against a typed line is a dislike of its text."""
+    """As lines of a profile, weighted as these, without those in which no two responses differ.
+
+    What speaks against a typed line is a dislike of its text.
+    """
     against = {NOT + text: text for text in typed}
     units = {
-        side: max(unit, LEAST_UNIT)
+        side: unit
         for entry, unit in zip(entries, session.contrasts.units.tolist(), strict=True)
         for side in (entry.like, entry.opposite)
+        if unit > LEAST_UNIT
     }
     found = []
-    for one in weighted_criteria(session.posterior, entries):
+    for one in (each for each in weighted_criteria(session.posterior, entries) if each.text in units):
         sizes = {name: getattr(one, name) / units[one.text] for name in ("weight", "low", "high")}
         kind = "dislike" if one.text in against else "like"
         found.append({"text": against.get(one.text, one.text), "kind": kind, **sizes})

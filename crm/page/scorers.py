@@ -101,9 +101,9 @@ class IndexScorer:
         self.indexed, self.bank, self.reading = indexed, indexed.bank, reading
 
     def scores(self, criteria: Sequence[str]) -> Scores:
-        """(N, Q, M) float32, each line alone; 0 for one that does not count."""
+        """(N, Q, M) float32, each line alone; 0 for one that does not count, NaN for a response that was not read."""
         found, lost = self.indexed.scores(criteria), self.not_understood(criteria)
-        found[[line in lost for line in criteria]] = 0.0
+        found[[line in lost for line in criteria]] *= 0.0
         return found
 
     def outcomes(self, criteria: Sequence[str], weights: Sequence[float], part: Bank) -> Outcomes:

@@ -115,6 +115,11 @@ def test_what_was_typed_counts_before_any_pick(http: TestClient, indexed: Ranker
     assert [one["weight"] for one in weighed["criteria"]] == pytest.approx([3.0, 0.75] / units, rel=1e-5)
 
 
+def test_a_line_that_is_not_understood_is_no_like(http: TestClient) -> None:
+    reply = ask(http, [], {"criteria": ["asdf qwer", "Short answers"], "dislikes": ["candle"]})
+    assert [one["text"] for one in reply["criteria"]] == ["Short answers"]
+
+
 def test_the_chips_of_picks_rank_as_the_picks(http: TestClient) -> None:
     """So that a change of a chip, which drops the picks, changes nothing else."""
     _, reply = course(http)
