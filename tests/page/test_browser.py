@@ -306,6 +306,18 @@ def test_picks_become_chips(browser: Any, address: str) -> None:
         assert names(page)[0] == "maple-nano" and not tmp.is_visible()
 
 
+def test_a_double_click_is_one_pick(browser: Any, address: str) -> None:
+    with opened(browser, address) as page:
+        page.get_by_role("button", name="Not sure? Pick between answers").click()
+        title = page.locator("#picking h2")
+        for number, place in enumerate(("[data-choice=same]", "#reasons button"), start=2):
+            page.locator("[data-choice=left]").click()
+            page.locator("#reasons button").first.wait_for()
+            page.evaluate("(of) => { const one = document.querySelector(of); one.click(); one.click(); }", place)
+            expect(title).to_have_text(f"Which answer do you prefer? Pick {number}")
+            assert sum(url.endswith("/picks") for url in page.asked) == number, "one request a pick"
+
+
 def test_markdown_is_shown_as_it_is_meant(browser: Any, address: str) -> None:
     text = "# Head\n\n1. **Bold** and *soft*\n- item `x < 1`\n\n```py\n<b>a</b> = 2 * 3 * 4\n```\n[a](http://b) 2 * 3"
     with opened(browser, address) as page:

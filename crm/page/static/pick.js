@@ -11,7 +11,7 @@ export async function startPicking() {
   const profile = profileOf({ ...page.wanted, lines: ownLines() });
   const typed = ownLines();
   if (JSON.stringify(session?.profile) !== JSON.stringify(profile)) {
-    session = { profile, typed, picks: [], seed: Math.floor(Math.random() * 2 ** 31), bank: '', reply: null, chosen: '' };
+    session = { profile, typed, picks: [], seed: Math.floor(Math.random() * 2 ** 31), bank: '', reply: null };
   }
   open(true);
   await next();
@@ -25,15 +25,15 @@ function open(picking) {
   if (!picking) byId('pick-open').focus();
 }
 
+/** Until the answer is there `reply` is null, and no click counts. */
 async function next() {
-  session.chosen = '';
+  session.reply = null;
   const { profile, picks, seed, bank } = session;
   try {
     session.reply = await ask('picks', { profile, picks, seed, bank });
     session.bank = session.reply.bank;
     show();
   } catch (error) {
-    session.reply = null;
     byId('picking').replaceChildren(el('p', { class: 'wrong', role: 'alert' }, error.message),
       el('div', { class: 'line' }, el('button', { onclick: next }, 'Try again'), leave()));
   }
@@ -67,26 +67,28 @@ function soFar(reply) {
 
 /** @param {string} choice */
 function choose(choice) {
-  session.chosen = choice;
+  if (!session.reply) return;
   const { reasons } = session.reply.next;
-  if (choice === 'same' || !reasons.length) return add(null, []);
+  if (choice === 'same' || !reasons.length) return add(choice, null, []);
   document.querySelectorAll('[data-choice]').forEach((button) =>
     button.setAttribute('aria-pressed', String(/** @type {HTMLElement} */ (button).dataset.choice === choice)));
   const offered = reasons.map((one) => one.place);
-  const chips = reasons.map((reason) => el('button', { onclick: () => add(reason.place, offered) }, reason[choice]));
-  byId('reasons').replaceChildren('Because of: ', ...chips, el('button', { onclick: () => add(null, offered) }, 'Nothing of these'),
-    el('button', { onclick: () => add(null, []) }, 'I cannot say'));
+  const chips = reasons.map((reason) => el('button', { onclick: () => add(choice, reason.place, offered) }, reason[choice]));
+  byId('reasons').replaceChildren('Because of: ', ...chips, el('button', { onclick: () => add(choice, null, offered) }, 'Nothing of these'),
+    el('button', { onclick: () => add(choice, null, []) }, 'I cannot say'));
   byId('reasons').focus();
 }
 
-/** @param {number | null} reason @param {number[]} offered places of criteria; none where somebody did not say */
-function add(reason, offered) {
+/** @param {string} choice @param {number | null} reason @param {number[]} offered places of criteria; none where somebody did not say */
+function add(choice, reason, offered) {
+  if (!session.reply) return;
   const { query, left, right, random } = session.reply.next;
-  session.picks.push({ query, left, right, random, choice: session.chosen, offered, reason });
+  session.picks.push({ query, left, right, random, choice, offered, reason });
   return next();
 }
 
 function back() {
+  if (!session.reply) return;
   session.picks.pop();
   return next();
 }
@@ -112,6 +114,7 @@ const lines = (found) => found.map((one) => line(one.text, one.kind, Math.min(10
 
 /** The ranking over what the picks say, and what they say as chips. */
 function take() {
+  if (!session.reply) return;
   const { picks, seed, bank, typed, reply } = session;
   session = null;
   page.example = false;
