@@ -191,5 +191,14 @@ def test_the_published_ranking_comes_first_and_stands_beside_ones_own(browser: A
         expect(page.locator("#rows .row").first).to_have_attribute(
             "aria-label", re.compile("^1. The Lister, .*in general 2")
         )
+        page.locator("#rows .row", has_text="short").click()
+        page.locator(".why article").first.wait_for()
+        page.get_by_text("Questions and models").click()
+        page.get_by_role("combobox", name="Compared with").select_option("short")
+        expect(page.locator("#legend")).to_contain_text("Win rate against short")
+        expect(page.locator(".why")).to_have_count(0)  # the baseline has no comparison with itself
+        page.locator("#rows .row", has_text="long").click()
+        page.locator(".why article").first.wait_for()
         page.get_by_role("button", name="Take away").click()
         expect(page.locator("#headline")).to_have_text("General ranking: short leads")
+        expect(page.locator(".why")).to_have_count(0)

@@ -77,6 +77,7 @@ page.draw = () => {
   }
   byId('progress').textContent = progress();
   showChips();
+  if (general() || page.opened === (page.wanted.baseline || page.bank.baseline)) page.opened = '';
   showRows(openWhy);
   if (page.opened) showWhy();
   if (page.view) views[page.view](byId('panel'));
