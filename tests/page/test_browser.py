@@ -149,6 +149,30 @@ def test_rankings_that_are_not_shown(browser: Any, address: str) -> None:
         assert page.locator("#rows .row").count() == 13
 
 
+def ranked_as(board: list[dict[str, Any]]) -> Any:
+    return lambda route: route.fulfill(json=route.fetch().json() | {"leaderboard": board})
+
+
+def test_what_filters_leave_is_no_surer(browser: Any, address: str) -> None:
+    """A place of a part is as wide as its ties; who leads a part is tied with who is not clearly worse."""
+    rows = [("a", 1, 1, ["b"]), ("b", 1, 2, ["a"]), ("c", 3, 4, ["d"]), ("d", 3, 4, ["c"]), ("e", 5, 5, [])]
+    board = [
+        {"model": model, "rank": at, "rank_low": low, "rank_high": high, "win_rate": 0.5, "low": None, "high": None}
+        | {"may_be_first": low == 1, "tied_with": ties}
+        for at, (model, low, high, ties) in enumerate(rows, start=1)
+    ]
+    facts = {model: {"open_weights": model in "cde"} for model, *_ in rows}
+    by_picks = [{name: value for name, value in row.items() if name != "tied_with"} for row in board]
+    with opened(browser, address) as page:
+        change = {"models": list("abcde"), "baseline": "e", "facts": facts}
+        page.route("**/api/v1/bank", lambda route: route.fulfill(json=route.fetch().json() | change))
+        for shown in (board, by_picks):
+            page.route("**/api/v1/rank", ranked_as(shown))
+            page.goto(f"{address}/?criteria=short+answers&open")
+            headline(page, "c and d are tied for you")
+            assert page.locator("#rows .number:first-child").all_inner_texts() == ["1–2", "1–2", "3"]
+
+
 def test_topics_that_are_too_small_are_offered_together(browser: Any, tmp_path: Path) -> None:
     texts = {"base": "one two", "brief": "one", "wordy": "one two three four"}
     for sizes, offered in (((22, 12, 10), ["large (22)", "small and tiny (22)"]), ((30, 8, 6), ["large (30)"])):

@@ -23,7 +23,7 @@ export function verdict() {
   const lead = nameOf(rows[0].model);
   if (general()) return [`General ranking: ${lead} leads`, `It is ${page.bank.published.title}. Say what you prefer to get your own.`];
   const who = page.example ? 'in this example' : 'for you';
-  const first = rows.filter((row) => row.may_be_first);
+  const first = rows[0].may_be_first ? rows.filter((row) => row.may_be_first) : rows.filter((row) => row === rows[0] || tied(rows[0], row));
   const names = first.map((row) => nameOf(row.model));
   const headline = first.length > TIED ? `Not enough signal: ${plural(step.queries, 'question')}, ${first.length} models could be first`
     : first.length > 1 ? `${listed(names)} are tied ${who}` : `${lead} leads ${who}`;
@@ -97,10 +97,14 @@ export function showRows(open) {
   byId('legend').textContent = rows.length ? legend() : '';
 }
 
+/** Are two not clearly different? Rankings by picks name no ties: their places overlap. @param {any} one @param {any} other */
+const tied = (one, other) => (one.tied_with ? one.tied_with.includes(other.model)
+  : one.rank_low <= other.rank_high && other.rank_low <= one.rank_high);
+
 /** Places; of what filters leave, by ties among it. @param {any[]} rows @param {any} row @param {number} at */
 function place(rows, row, at) {
   const whole = rows.length === page.bank.models.length;
-  const apart = (other) => other !== row && !(row.tied_with || []).includes(other.model);
+  const apart = (other) => other !== row && !tied(row, other);
   const low = whole ? row.rank_low ?? row.rank : 1 + rows.slice(0, at).filter(apart).length;
   const high = whole ? row.rank_high ?? row.rank : rows.length - rows.slice(at + 1).filter(apart).length;
   return low === high ? `${low}` : `${low}–${high}`;
