@@ -342,6 +342,25 @@ def test_a_double_click_is_one_pick(browser: Any, address: str) -> None:
             assert sum(url.endswith("/picks") for url in page.asked) == number, "one request a pick"
 
 
+def test_keys_pick_only_between_answers(browser: Any, address: str) -> None:
+    """Neither Alt+left, which goes back, nor a key that is held, nor one pressed over votes picks anything."""
+    with opened(browser, address) as page:
+        page.get_by_role("button", name="Not sure? Pick between answers").click()
+        page.locator("#picking h2").wait_for()
+        keys = "(of) => document.dispatchEvent(new KeyboardEvent('keydown', of))"
+        for more in ({"altKey": True}, {"ctrlKey": True}, {"metaKey": True}, {"repeat": True}):
+            page.evaluate(keys, {"key": "ArrowLeft", **more})
+            assert not page.locator("#reasons button").count(), more
+        page.locator("#picking").get_by_role("button", name="Leave").click()
+        page.locator("#votes").set_input_files({"name": "v.csv", "mimeType": "text/csv", "buffer": b"query,a,b\nx,y,z"})
+        expect(page.locator("#picking")).to_contain_text("no column 'winner'")
+        for key in ("ArrowDown", "ArrowLeft"):
+            page.evaluate(keys, {"key": key})
+        page.locator("#picking").get_by_role("button", name="Close").click()
+        page.get_by_role("button", name="Not sure? Pick between answers").click()
+        expect(page.locator("#picking h2")).to_have_text("Which answer do you prefer? Pick 1")
+
+
 def test_markdown_is_shown_as_it_is_meant(browser: Any, address: str) -> None:
     text = "# Head\n\n1. **Bold** and *soft*\n- item `x < 1`\n\n```py\n<b>a</b> = 2 * 3 * 4\n```\n[a](http://b) 2 * 3"
     with opened(browser, address) as page:

@@ -149,8 +149,9 @@ export async function readVotes(file) {
   }
 }
 
-/** @param {KeyboardEvent} event */
+/** Only where a pair is on the screen. @param {KeyboardEvent} event */
 function keys(event) {
+  if (event.altKey || event.ctrlKey || event.metaKey || event.repeat || !byId('reasons')) return;
   const choice = { ArrowLeft: 'left', ArrowRight: 'right', ArrowDown: 'same' }[event.key];
   const writes = event.target instanceof HTMLElement && event.target.matches('input, textarea, select, .answer');
   if (choice && session?.reply?.next && !writes) { event.preventDefault(); choose(choice); }
