@@ -110,6 +110,14 @@ def test_back_undoes_a_change(browser: Any, address: str) -> None:
         expect(page.locator(".chip")).to_have_count(2)
         complete(page)
         assert names(page) == both and page.evaluate("window.same"), "without a reload"
+        page.get_by_text("Questions and models").click()
+        topics = page.get_by_role("group", name="Only questions on").get_by_role("checkbox")
+        topics.first.check()
+        page.go_back()
+        expect(topics.first).not_to_be_checked()
+        page.get_by_label("leave out flawed responses").check()
+        assert "topics=" not in page.url and "drop_flawed" in page.url
+        page.go_back()
         page.go_back()
         page.go_back()
         headline(page, re.compile("in this example$"))

@@ -88,7 +88,7 @@ function groups() {
   return sum < page.bank.least ? large : [...large, { label: `${listed(names)} (${sum})`, names }];
 }
 
-/** @param {any} details */
+/** As wanted when it is opened, or the address changed. @param {any} details */
 export function showFilters(details) {
   const { bank, wanted } = page;
   const facts = Object.values(bank.facts || {});
@@ -96,7 +96,7 @@ export function showFilters(details) {
   const options = (first, values, chosen) => [el('option', { value: '' }, first),
     ...values.map(([value, label]) => el('option', { value, selected: value === chosen }, label))];
   const topics = groups().map(({ label, names }) => box(label, names.every((name) => wanted.topics.includes(name)),
-    (event) => set({ topics: Object.keys(bank.topics).filter((name) => (names.includes(name) ? event.target.checked : wanted.topics.includes(name))) })));
+    (event) => set({ topics: Object.keys(bank.topics).filter((name) => (names.includes(name) ? event.target.checked : page.wanted.topics.includes(name))) })));
   const baseline = el('select', { onchange: (event) => set({ baseline: event.target.value }) }, ...options(
     bank.baseline, bank.models.filter((name) => name !== bank.baseline).map((name) => [name, name]), wanted.baseline));
   const number = el('input', { type: 'number', min: 0, max: bank.queries, value: wanted.queries || '',
@@ -104,11 +104,11 @@ export function showFilters(details) {
   const only = facts.some((known) => known.usd_out !== null || known.open_weights !== null) || wanted.open || wanted.under;
   details.querySelector('div').replaceChildren(
     el('fieldset', {}, el('legend', {}, 'Only questions on (none chosen: all)'), ...topics),
-    only ? el('fieldset', {}, el('legend', {}, 'Show only'), box('open weights', wanted.open, () => set({ open: !wanted.open })),
+    only ? el('fieldset', {}, el('legend', {}, 'Show only'), box('open weights', wanted.open, (event) => set({ open: event.target.checked })),
       el('label', {}, 'answers under ', el('select', { onchange: (event) => set({ under: Number(event.target.value) }) },
         ...options('any price', PRICES.map((usd) => [usd, `$${usd} a million tokens`]), wanted.under)))) : '',
     el('p', {}, box('leave out flawed responses: questions to which an answer is empty, cut off, repeats itself or quotes you',
-      wanted.drop_flawed, () => set({ drop_flawed: !wanted.drop_flawed }))),
+      wanted.drop_flawed, (event) => set({ drop_flawed: event.target.checked }))),
     el('p', {}, el('label', {}, 'Compared with ', baseline), ' ', el('label', {}, 'Number of questions ', number)));
 }
 

@@ -144,7 +144,12 @@ function listen() {
     event.target.closest('li').querySelector('.row').focus();
     openWhy(page.opened);
   });
-  addEventListener('popstate', () => { page.wanted = fromQuery(location.search); page.example = page.started = false; restart(); });
+  addEventListener('popstate', () => {
+    page.wanted = fromQuery(location.search);
+    page.example = page.started = false;
+    if (byId('filters').open) showFilters(byId('filters'));
+    restart();
+  });
   addEventListener('online', () => { if (byId('ranking').classList.contains('old')) retry(); });
 }
 
