@@ -370,7 +370,9 @@ def test_keys_pick_only_between_answers(browser: Any, address: str) -> None:
 
 
 def test_markdown_is_shown_as_it_is_meant(browser: Any, address: str) -> None:
-    text = "# Head\n\n1. **Bold** and *soft*\n- item `x < 1`\n\n```py\n<b>a</b> = 2 * 3 * 4\n```\n[a](http://b) 2 * 3"
+    text = (
+        "# Head\n\n1. **Bold** and *soft*\n- `x < 1` in 1998.\n\n```py\n<b>a</b> = 2 * 3 * 4\n```\n[a](http://b) 2 * 3"
+    )
     with opened(browser, address) as page:
         made = page.evaluate(
             "text => import('./static/dom.js').then(({el, markdown}) => el('div', {}, ...markdown(text)).innerHTML)",
@@ -378,7 +380,7 @@ def test_markdown_is_shown_as_it_is_meant(browser: Any, address: str) -> None:
         )
     assert made == (
         '<p class="h5">Head</p><p class="li">1. <strong>Bold</strong> and <em>soft</em></p>'
-        '<p class="li">• item <code>x &lt; 1</code></p><pre>&lt;b&gt;a&lt;/b&gt; = 2 * 3 * 4</pre>'
+        '<p class="li">• <code>x &lt; 1</code> in 1998.</p><pre>&lt;b&gt;a&lt;/b&gt; = 2 * 3 * 4</pre>'
         "<p>[a](http://b) 2 * 3</p>"
     )
 

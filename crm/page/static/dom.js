@@ -63,7 +63,7 @@ export function markdown(text) {
 /** @param {string} row */
 function block(row) {
   const { of = /^/, tag = 'p' } = BLOCKS.find((one) => one.of.test(row)) || {};
-  const start = tag === 'li' ? `${row.match(/\d+[.)]/)?.[0] || '•'} ` : '';
+  const start = tag === 'li' ? `${row.match(/^\s*(\d+[.)])/)?.[1] || '•'} ` : '';
   return el(tag === 'p' || tag === 'blockquote' ? tag : 'p', { class: tag === 'p' ? null : tag }, start, ...inline(row.replace(of, '')));
 }
 
