@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -139,6 +140,7 @@ def make_api(ranker: Ranker, picking: Picking, about: About, card: Path | None =
         return {
             "queries": len(ranking.used.queries),
             "left_out": len(ranking.part.queries) - len(ranking.used.queries),
+            "topics": Counter(ranking.used.topics),
             "failed": ranking.failed,
             "refusal": why_invalid(ranking),
             "understood": ranking.understood,

@@ -155,6 +155,8 @@ def test_rankings_that_are_not_shown(browser: Any, address: str) -> None:
         expect(page.locator("#filters-caption")).to_have_text("all; 12 questions")
         page.get_by_role("button", name="Show it anyway").click()
         assert page.locator("#rows .row").count() == 13
+        heads = view(page, "By topic").locator("thead th").all_inner_texts()[1:]
+        assert len(heads) == 12 and all(head.endswith(" (1)") for head in heads), "of these 12 questions"
 
 
 def ranked_as(board: list[dict[str, Any]]) -> Any:

@@ -32,7 +32,7 @@ function topics(panel) {
   };
   return panel.replaceChildren(title,
     el('p', { class: 'quiet' }, 'Win rate in percent: blue above one half, orange below it. Beside a topic: its questions; few make a cell unsure.'),
-    table('Win rates by topic', ['Model', ...names.map((name) => `${name} (${page.bank.topics[name]})`)],
+    table('Win rates by topic', ['Model', ...names.map((name) => `${name} (${page.step.topics[name]})`)],
       rows.map((row) => [nameOf(row.model), ...names.map((name) => cell(row.topics[name]))]), 'heat'));
 }
 
