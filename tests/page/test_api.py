@@ -293,6 +293,7 @@ def test_the_page_is_served_and_holds_no_script_of_its_own(http: TestClient) -> 
         assert not re.search(r"<script(?![^>]*src=)|<style|\sstyle=|\son\w+=\"", text), file.name
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(", text), file.name
     assert {"static/main.js", "static/style.css", "static/pick.js"} <= named
+    assert 'accept=".csv,.tsv,.json,.jsonl"' in http.get("/").text
     for name in named:
         answer = http.get(f"/{name}")
         assert answer.status_code == 200, name

@@ -150,6 +150,11 @@ def test_a_person_types_and_sees_what_was_read(browser: Any, address: str) -> No
         meaning = proposal.inner_text()
         proposal.click()
         expect(chips.nth(1)).to_contain_text(f"read as: {meaning} (")
+        add(page, "vibes")
+        expect(chips.nth(2)).to_contain_text("not understood: does not count")
+        offered = chips.nth(2).locator("details button").all_inner_texts()
+        assert meaning not in offered, "it is there already"
+        chips.nth(2).get_by_role("button", name="Take away").click()
         chips.nth(1).get_by_role("button", name="Take away").click()
         page.get_by_role("button", name="Like: no lists. Turn it round").click()
         expect(chips.first).to_contain_text("read as: bullet points (")

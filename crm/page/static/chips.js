@@ -58,7 +58,7 @@ function chip(one, at, read, lost) {
   const kind = one.kind === 'like' ? 'Like' : 'Dislike';
   const gone = lost.includes(one.text);
   const note = read.map(meaning).join('; ') || (gone ? 'not understood' : page.example ? 'an example' : '');
-  const others = [...new Set(read.flatMap((each) => each.nearest))].slice(0, 5).map((text) =>
+  const others = [...new Set(read.flatMap((each) => each.nearest))].filter((text) => lines.every((each) => each.text !== text)).slice(0, 5).map((text) =>
     el('button', { type: 'button', class: 'small', onclick: () => change({ text }, `turn-${at}`) }, text));
   return el('li', { class: `chip ${one.kind}${gone ? ' lost' : ''}` },
     button(`${kind}: ${one.text}. Turn it round`, one.kind === 'like' ? '+' : '−', `turn-${at}`, turn),
