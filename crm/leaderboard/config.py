@@ -107,7 +107,8 @@ class LeaderboardConfig(AnyJudgeConfig):
     weights: list[float] = field(default_factory=list)
     """How much each criterion counts, below 0 where it is disliked; empty means all alike. ``head=late`` or traits."""
     scored_by: str | None = None
-    """For ``judge=traits``: whose scores count where several have scored a criterion; null: the newest."""
+    """For ``judge=traits``: whose scores count where several have scored a criterion; null: the newest with
+    enough of them."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -21,6 +21,7 @@ from rich.progress import track
 from crm.criteria.counting import MEASURES, Text
 from crm.io.files import drafted
 from crm.leaderboard.bank.bank import Bank, text_key
+from crm.leaderboard.outcomes import LEAST_QUERIES
 
 FILE = "criteria.parquet"
 COUNTED = "counting"
@@ -56,13 +57,15 @@ class CriteriaMatrix:
     A cell is a score in its column's own unit, the higher the more; NaN is missing, never a loss. A row is known by the
     digest of its texts, so that a bank may grow a model or a query at a time; rows of other banks stay. Several may
     score a criterion: ``columns`` has the one that counts, of the scorer ``by`` where it has scored that criterion,
-    else the newest; counts are the oldest. Raises ``ValueError`` for a file of another kind, and for an unknown ``by``.
+    else the newest that has `LEAST_QUERIES` whole queries; counts are the oldest. Raises ``ValueError`` for
+    a file of another kind, and for an unknown ``by``.
     """
 
     def __init__(self, bank: Bank, path: Path, by: str | None = None) -> None:
         self.bank, self.path, self.by = bank, path, by
         self.columns: dict[str, Column] = {}
         self._stored: dict[str, Column] = {}
+        self._scorers: dict[str, str] = {}
         self._frame = pd.DataFrame()
         self._raw: dict[str, Cells] = {}
         self._counted: set[str] = set()
@@ -89,8 +92,8 @@ class CriteriaMatrix:
         return found
 
     def scorer(self, name: str) -> str:
-        """Whose scores of a criterion count; empty for nobody's."""
-        return self.columns[name].by if name in self.columns else COUNTED if name in MEASURES else ""
+        """Whose scores of a criterion count; empty where too few queries have one for every LLM."""
+        return self._scorers.get(name, "")
 
     def unit(self, name: str) -> float:
         """What is a clear difference in a column: of a measure its own, else a standard deviation over the bank."""
@@ -151,9 +154,18 @@ class CriteriaMatrix:
         self._choose()
 
     def _choose(self) -> None:
-        ranked = sorted(self._stored.values(), key=lambda column: (column.by == self.by, column.by != COUNTED))
-        self.columns = {column.criterion: column for column in ranked}
+        """Of each criterion the column that counts; what is not counted yet can be."""
+        known = {column.label: column for column in (Column(name, COUNTED) for name in MEASURES)} | self._stored
+        enough = {label for label, column in known.items() if column.by == COUNTED or self._has_enough(label)}
+        rank = {label: (each.by == self.by, label in enough, each.by != COUNTED) for label, each in known.items()}
+        chosen = {known[label].criterion: known[label] for label in sorted(known, key=rank.__getitem__)}
+        self.columns = {name: column for name, column in chosen.items() if column.label in self._stored}
+        self._scorers = {name: column.by for name, column in chosen.items() if column.label in enough}
         self._raw.clear()
+
+    def _has_enough(self, label: str) -> bool:
+        whole = ~np.isnan(self._cells(label)).any(axis=1)
+        return int(whole.sum()) >= min(LEAST_QUERIES, len(whole))
 
     def _cells(self, label: str) -> Cells:
         cells: Cells = self._frame[label].to_numpy(np.float32)[self._rows]

@@ -14,7 +14,7 @@ from crm.judges.sentence_reader import KNOWN, Clause, SentenceReader, plain
 from crm.judges.traits_judge import CLEAR, summed
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.matrix import COUNTED, Column, CriteriaMatrix
-from crm.leaderboard.outcomes import LEAST_QUERIES, BankNumbers, Outcomes
+from crm.leaderboard.outcomes import BankNumbers, Outcomes
 
 NOT_IN_ANSWERS = {
     "prices are beside the models on the page, not in their answers": (
@@ -134,16 +134,8 @@ class OwnWords:
         self.matrix, self.bank = matrix, matrix.bank
         self.numbers = BankNumbers(matrix.bank)
         own = {name: each for name, each in matrix.columns.items() if each.more}
-        self._reading = CriteriaReader(reader, self.scored_by, own)
+        self._reading = CriteriaReader(reader, matrix.scorer, own)
         self.understood = self._reading.understood
-
-    def scored_by(self, name: str) -> str:
-        """Whose scores of a criterion count; empty where too few queries have one for every LLM."""
-        by = self.matrix.scorer(name)
-        if not by or by == COUNTED:
-            return by
-        whole = int((~np.isnan(self.matrix.raw(name)).any(axis=1)).sum())
-        return by if whole >= min(LEAST_QUERIES, len(self.bank.queries)) else ""
 
     def weights(self, lines: Sequence[str], weights: Sequence[float] = ()) -> dict[str, float]:
         """By criterion what its clauses count in sum, below 0 for less of it; 0 where they are at odds."""
@@ -186,9 +178,8 @@ class OwnWords:
     @property
     def scored(self) -> set[str]:
         """Meanings, in words, that this bank has scores for."""
-        return {
-            self._reading.side(name, sign) for name in self._reading.pool if self.scored_by(name) for sign in (1, -1)
-        }
+        scored = filter(self.matrix.scorer, self._reading.pool)
+        return {self._reading.side(name, sign) for name in scored for sign in (1, -1)}
 
 
 @cache

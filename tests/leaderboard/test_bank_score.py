@@ -204,7 +204,7 @@ def test_people_s_ratings_make_columns(folder: Path, tmp_path: Path, caplog: pyt
     assert matrix.columns["Humour"].by == "people (ratings.csv)" and matrix.columns["Humour"].n == 2
     assert (matrix.raw("Humour")[0, 1], matrix.raw("Humour")[1, 2]) == (3, 5), "the mean of two; a query by its text"
     assert "2 criteria: 4 ratings; 2 rows are about other queries or models" in caplog.text
-    assert matrix.scorer("Length") == "people (ratings.csv)"
+    assert matrix.scorer("Length") == "counting", "one rating is not enough"
 
 
 @pytest.mark.parametrize(

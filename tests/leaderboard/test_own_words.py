@@ -15,7 +15,7 @@ from crm.config import compose
 from crm.judges.sentence_reader import KNOWN, bundled_reader
 from crm.judges.traits_judge import TraitsJudge
 from crm.leaderboard.bank.bank import Bank
-from crm.leaderboard.matrix import Column, CriteriaMatrix
+from crm.leaderboard.matrix import COUNTED, Column, CriteriaMatrix
 from crm.leaderboard.outcomes import LEAST_QUERIES
 from crm.leaderboard.own_words import OwnWords
 from crm.leaderboard.ranking import Leaderboard
@@ -111,9 +111,21 @@ def test_a_few_ratings_do_not_make_a_criterion(words: OwnWords) -> None:
     few = np.full(3 * len(words.bank.queries), np.nan)
     few[: 3 * (LEAST_QUERIES - 1)] = 1.0
     words.matrix.add([Column("Humour", "people")], few)
+    words.matrix.add([Column("Length", "people")], few)
     (short, humour) = words.understood(["short answers, lots of humour"])
-    assert short.why == "" and humour.why and humour.scored_by == ""
+    assert short.scored_by == COUNTED and humour.why and humour.scored_by == ""
     assert ranked(words, "short answers, lots of humour") == before
+    words.matrix.add([Column("Humour", "llm")], np.tile([3.0, 1.0, 2.0], len(words.bank.queries)))
+    words.matrix.add([Column("Humour", "people")], few)
+    assert ranked(words, "lots of humour") == ["lister", "short", "long"], "nor do they hide a full column"
+
+
+def test_counting_can_be_named_before_anything_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "criteria.parquet"
+    bank = made_bank()
+    CriteriaMatrix(bank, path).add([Column("Length", "people")], np.tile([3.0, 1.0, 2.0], len(bank.queries)))
+    assert ranked(OwnWords(bundled_reader(), CriteriaMatrix(bank, path)), "long answers")[0] == "lister"
+    assert ranked(OwnWords(bundled_reader(), CriteriaMatrix(bank, path, COUNTED)), "long answers")[0] == "long"
 
 
 def test_somebody_s_own_criteria_are_known_word_for_word(words: OwnWords) -> None:
