@@ -110,11 +110,11 @@ class Leaderboard:
     ``rows`` are sorted best first; ``wins`` is the table (queries, models) of win probabilities: 0.5 for the baseline,
     0 where the judge could not read a model. Queries on which no model could be read, or a comparison got no answer,
     are left out for all (``left_out`` counts them, ``unanswered`` the comparisons of each model): rates on different
-    queries do not order models. Raises ``ValueError`` where no query is left.
+    queries do not order models. ``given`` has all queries. Raises ``ValueError`` where none is left.
     """
 
     def __init__(self, given: Outcomes) -> None:
-        self.unanswered = _count(given.models, ~given.answered)
+        self.given, self.unanswered = given, _count(given.models, ~given.answered)
         rows = _answered_for_all(given) & given.readable
         if not rows.any():
             raise ValueError("bank: the judge could read none of its responses; shorten them or take another judge")

@@ -121,11 +121,11 @@ def rank_own_words(config: LeaderboardConfig, words: OwnWords) -> Leaderboard:
 
 def without_flawed(board: Leaderboard, flawed: pd.DataFrame) -> Leaderboard:
     """By the queries to which every LLM has a response without flaws. Raises ``ValueError`` where there is none."""
-    whole = ~flawed.loc[list(board.outcomes.queries)].any(axis=1).to_numpy()
+    whole = ~flawed.loc[list(board.given.queries)].any(axis=1).to_numpy()
     if not whole.any():
         raise ValueError("drop_flawed=true: to each query some LLM has a response with a flaw; leave it out")
     log.info("%d of %d queries are left out: a response there has a flaw", (~whole).sum(), len(whole))
-    return Leaderboard(board.outcomes.on(whole))
+    return Leaderboard(board.given.on(whole))
 
 
 def _title(config: LeaderboardConfig, bank: Bank) -> str:

@@ -17,6 +17,7 @@ from scipy import special, stats
 
 from crm.leaderboard.outcomes import Outcomes
 from crm.leaderboard.ranking import Leaderboard, bradley_terry, compare, elo, may_be_first, paired_p
+from crm.leaderboard.run import without_flawed
 from tests.made_files import outcomes
 
 
@@ -184,6 +185,10 @@ def test_a_comparison_without_an_answer_is_unknown_in_every_view(scored: bool) -
     assert board.rows[0].model == "a"
     assert (board.unanswered, board.left_out, board.unread) == ({"a": 12, "b": 1}, 12, {})
     assert board.explain_unread().startswith("13 comparisons got no answer and are not known (a 12, b 1); 12 queries")
+    flawed = pd.DataFrame(False, given.queries, given.models)
+    flawed.iloc[[0, 19]] = True
+    kept = without_flawed(board, flawed)
+    assert (dict(kept.unanswered), kept.left_out, len(kept.wins)) == ({"a": 11, "b": 1}, 11, 7), "a flaw hides no loss"
     none = outcomes({"a": [1.0] * 4, "b": [0.0] * 4}, unanswered=[[1, 1, 1, 0], [0, 0, 0, 1]])
     with pytest.raises(ValueError, match=r"on none of 4 queries .* 'a' has the fewest answers, 1; .*leave that model"):
         Leaderboard(none)
