@@ -47,6 +47,8 @@ def run_bank_score(config: BankScoreConfig) -> CriteriaMatrix:
     Raises ``ValueError`` where nothing can be scored.
     """
     pool = read_criteria(Path(config.pool) if config.pool else None)
+    if config.judge.name != "crm":
+        config.checkpoint = None  # as all settings of another judge
     check_judge(config)
     bank = open_bank(config.bank)
     matrix = open_matrix(bank, config.bank.path)
@@ -85,7 +87,8 @@ def _by_llm(config: BankScoreConfig, matrix: CriteriaMatrix, criteria: Sequence[
     path = Path(config.predictions or PREDICTIONS) / REPLIES
     client = ChatClient(config.judge, ReplyCache(path) if path.is_file() or not config.dry_run else None)
     task, schema = grading_task(criteria), grades_model(criteria)
-    columns = [_column(each, f"llm {config.judge.model}", task, config.judge.temperature) for each in criteria]
+    facts = str(config.judge.base_url).rstrip("/"), config.judge.temperature
+    columns = [_column(each, f"llm {config.judge.model}", grading_task([each]), *facts) for each in criteria]
     asked = _requests(matrix, columns, task)
     if config.dry_run:
         plan = client.plan_for(schema, list(asked.values()))
@@ -204,7 +207,7 @@ def _by_people(matrix: CriteriaMatrix, pool: Sequence[Criterion], path: Path) ->
         raise ValueError(f"ratings={path}: no row is about a query and a model of bank {bank.name!r}; check both")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     names = dict.fromkeys(name for name, _, _ in found)
-    columns = [_column(known[name], f"people ({path.name})", digest) for name in names]
+    columns = [_column(known[name], f"people ({shown_path(path)})", digest) for name in names]
     responses = [(query.id, who) for query in bank.queries for who in bank.authors]
     matrix.add(columns, [[np.mean(found.get((name, *place), [np.nan])) for name in names] for place in responses])
     kinds = len(names), about[True], about[False]

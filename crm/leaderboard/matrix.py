@@ -6,6 +6,7 @@ Letters: Q queries, M models.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from crm.io.files import drafted
 from crm.leaderboard.bank.bank import Bank, text_key
 from crm.leaderboard.outcomes import LEAST_QUERIES
 
+log = logging.getLogger(__name__)
 FILE = "criteria.parquet"
 COUNTED = "counting"
 FACTS = b"crm"
@@ -84,10 +86,12 @@ class CriteriaMatrix:
 
     def scored(self, columns: Sequence[Column]) -> Cells:
         """(responses, columns) scores that are there by just these columns; NaN for those that are not."""
-        found = np.full((len(self.keys), len(columns)), np.nan, np.float32)
+        found, other = np.full((len(self.keys), len(columns)), np.nan, np.float32), self._others(columns)
+        if other and columns[0].by != COUNTED:
+            why = "their words, settings or scorer have changed"
+            log.warning("%s: new scores replace %d columns, such as %r: %s", self.path, len(other), other[0], why)
         for place, column in enumerate(columns):
-            known = self._stored.get(column.label)
-            if known is not None and known.digest == column.digest:
+            if column.label in self._stored and column.label not in other:
                 found[:, place] = self._cells(column.label).ravel()
         return found
 
@@ -135,8 +139,8 @@ class CriteriaMatrix:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(self.path.with_name(f".{self.path.name}.lock")):
             self._load()
-            other = [each.label for each in columns if self._stored.get(each.label, each).digest != each.digest]
-            self._frame = found.combine_first(self._frame.drop(columns=other)).reindex(self._frame.index)
+            kept = self._frame.drop(columns=self._others(columns))
+            self._frame = found.combine_first(kept).reindex(kept.index)
             for column in columns:
                 known = ~np.isnan(self._cells(column.label))
                 if column.by != COUNTED:
@@ -145,6 +149,10 @@ class CriteriaMatrix:
                 self._stored[column.label] = replace(column, n=int(known.sum()), missing=share)
             self._save()
         self._choose()
+
+    def _others(self, columns: Sequence[Column]) -> list[str]:
+        """Which of these have scores that something else gave."""
+        return [each.label for each in columns if self._stored.get(each.label, each).digest != each.digest]
 
     def _load(self) -> None:
         """What is in the file, with a row for each response of the bank."""

@@ -23,6 +23,7 @@ from crm.criteria.counting import MEASURES
 from crm.criteria.pool import read_criteria
 from crm.judges.crm_judge import open_checkpoint
 from crm.judges.judge import Judge
+from crm.leaderboard import bank_score
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank_score import run_bank_score
 from crm.leaderboard.matrix import CriteriaMatrix, open_matrix
@@ -159,6 +160,22 @@ def test_a_dry_run_and_a_budget(folder: Path, command: Command) -> None:
     assert matrix.columns["Humour"].n == 72, "the second budget pays for the rest alone"
 
 
+def test_a_larger_pool_keeps_its_columns_and_another_address_does_not_mix(
+    folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    made_bank().of_queries(made_bank().queries[:2]).save(folder)
+    with chat_endpoint(lambda body, _: graded(body)) as url, chat_endpoint(lambda body, _: graded(body)) as other:
+        score(folder, *endpoint(url, "pool=own.yaml"))
+        wit = "- {name: Wit, more: wit, less: no wit, definition: How witty it is.}\n"
+        (tmp_path / "own.yaml").write_text(OWN + wit, encoding="utf-8")
+        matrix = score(folder, *endpoint(url, "pool=own.yaml", "judge.budget_calls=1"))
+        assert [int(np.isnan(matrix.raw(name)).sum()) for name in ("Brevity", "Naval law", "Wit")] == [0, 0, 5]
+        assert "new scores replace" not in caplog.text
+        matrix = score(folder, *endpoint(other, "pool=own.yaml", "judge.budget_calls=1"))
+    assert int(np.isnan(matrix.raw("Brevity")).sum()) == 5, "the same name elsewhere may be another model"
+    assert "new scores replace 3 columns, such as 'Brevity by llm tester': their words, settings or" in caplog.text
+
+
 def test_an_endpoint_that_grades_nothing_leaves_no_column(folder: Path) -> None:
     with chat_endpoint(lambda *_: completion("{}")) as url, pytest.raises(ValueError, match="0 of 72 responses graded"):
         score(folder, *endpoint(url))
@@ -205,6 +222,21 @@ def test_people_s_ratings_make_columns(folder: Path, tmp_path: Path, caplog: pyt
     assert (matrix.raw("Humour")[0, 1], matrix.raw("Humour")[1, 2]) == (3, 5), "the mean of two; a query by its text"
     assert "2 criteria: 4 ratings; 2 rows are about other queries or models" in caplog.text
     assert matrix.scorer("Length") == "counting", "one rating is not enough"
+
+
+def test_people_in_two_folders_and_a_model_by_its_path_have_their_own_names(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for who in ("alice", "bob"):
+        (tmp_path / who).mkdir()
+        (tmp_path / who / "ratings.csv").write_text("query,model,criterion,score\nq00,long,Humour,2\n")
+        score(folder, f"ratings={who}/ratings.csv")
+    assert {f"Humour by people ({who}/ratings.csv)" for who in ("alice", "bob")} <= set(table(folder).schema.names)
+    asked: list[str | None] = []
+    monkeypatch.setattr(bank_score, "check_judge", lambda config: asked.append(config.checkpoint))
+    monkeypatch.setattr(bank_score, "_by_judge", lambda *_: None)
+    score(folder, "judge=reward_model", "judge.path=other/model", "checkpoint=runs/mine")
+    assert asked == [None], "and not that of a checkpoint that is not read"
 
 
 @pytest.mark.parametrize(
