@@ -112,10 +112,10 @@ class ChatClient:
         self._calls, self._unanswered = itertools.count(1), 0
 
     def key(self, messages: Sequence[Message], version: str) -> str:
-        """SHA-256 over address, parameters, messages and version; the key of the API is not part of it."""
+        """SHA-256 over address, parameters, messages and version; not over ``max_tokens``, nor the key of the API."""
         content = {
             "url": f"{str(self.endpoint.base_url).rstrip('/')}/chat/completions",
-            "parameters": self.parameters,
+            "parameters": {name: value for name, value in self.parameters.items() if name != "max_tokens"},
             "messages": [[turn.role, turn.content] for turn in messages],
             "version": version,
         }

@@ -69,7 +69,8 @@ class LlmJudge:
     @property
     def digest(self) -> str:
         """Of model, address, parameters and `prompt_digest`; not of the key."""
-        return f"llm-{self.client.key((), f'text {self.prompt_digest}')[:32]}"
+        version = f"text {self.prompt_digest}, {self.client.endpoint.max_tokens} tokens"  # those cut off are stored
+        return f"llm-{self.client.key((), version)[:32]}"
 
     def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
         """Portions of `PORTION` times the endpoint's ``concurrency``.

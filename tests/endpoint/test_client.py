@@ -81,6 +81,7 @@ def test_answers_are_paid_for_once_and_failures_asked_again(tmp_path: Path) -> N
         again = client(url, ReplyCache(tmp_path / "replies"))
         assert (again.plan_for(Wanted, requests).cached, again.plan_for(Other, requests).cached) == (1, 0)
         second = again.ask_for(Wanted, requests)
+        client(url, ReplyCache(tmp_path / "replies"), max_tokens=9).ask_for(Wanted, requests)
         client(url, ReplyCache(tmp_path / "replies"), temperature=1).ask_for(Wanted, requests[:1])
     assert [outcome.value for outcome in second] == [Wanted(name="x")] * 2
     assert asked == {"good": 2, "bad": 2}
