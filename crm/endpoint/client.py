@@ -29,9 +29,10 @@ CHARACTERS_PER_TOKEN = 4
 """A rule of thumb for English, for estimates."""
 MISTAKES = {
     **dict.fromkeys((401, 403), "the endpoint does not accept the key; check api_key and the variable it comes from"),
+    402: "no credit is left; add some, and the same command goes on",
     404: "check base_url (it usually ends in /v1) and that the model is served",
 }
-"""What no request survives, by status."""
+"""What no request survives, by status; 403 and 404 are about one request once another was answered."""
 MAX_RETURNED = 4_000
 """Characters of an invalid reply that are sent back to be repaired."""
 Value = TypeVar("Value")
@@ -109,7 +110,7 @@ class ChatClient:
         named = {name: getattr(endpoint, name) for name in ("model", "temperature", "max_tokens")}
         self.parameters: dict[str, Any] = {**named, "seed": 0}
         self._key = endpoint.api_key()
-        self._calls, self._unanswered = itertools.count(1), 0
+        self._calls, self._unanswered, self._answered = itertools.count(1), 0, False
 
     def key(self, messages: Sequence[Message], version: str) -> str:
         """SHA-256 over address, parameters, messages and version; not over ``max_tokens``, nor the key of the API."""
@@ -216,7 +217,7 @@ class ChatClient:
         except CallFailed as failure:
             self._unanswered = self._unanswered + 1 if failure.kind in UNANSWERED else 0
             raise
-        self._unanswered = 0
+        self._unanswered, self._answered = 0, True
         return reply
 
     def _complete(self, messages: Sequence[Message], form: Mapping[str, Any]) -> Any:
@@ -227,7 +228,8 @@ class ChatClient:
             return self._sdk.chat.completions.create(messages=turns, **self.parameters, **form)
         except openai.APIStatusError as error:
             detail = f"status {error.status_code}: {error.body}".replace(self._key or "\0", "[key]")
-            if (mistake := MISTAKES.get(error.status_code)) is not None:
+            alone = error.status_code in (403, 404) and (self._answered or "flagged" in detail)
+            if not alone and (mistake := MISTAKES.get(error.status_code)) is not None:
                 raise ValueError(f"{self.endpoint.base_url}: {mistake} ({detail[:200]})") from None
             kind = "rate_limited" if error.status_code == 429 else "rejected"
             raise CallFailed("server_error" if error.status_code >= 500 else kind, detail) from None

@@ -126,6 +126,22 @@ def test_the_key_is_sent_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "secret-7" not in str(error.value)
 
 
+def test_a_flagged_prompt_is_rejected_alone_and_no_credit_ends_the_asking() -> None:
+    statuses: dict[str, Answer] = {
+        "a": (403, '{"error": "your input was flagged"}'),
+        "c": (403, "{}"),
+        "d": (404, "{}"),
+    }
+    with chat_endpoint(lambda body, _: statuses.get(body["messages"][0]["content"], completion(GOOD))) as url:
+        found = client(url, concurrency=1).ask([question(text) for text in "abcd"], READ, "1")
+        assert [outcome.failure for outcome in found] == ["rejected", None, "rejected", "rejected"]
+        with pytest.raises(ValueError, match="does not accept the key"):
+            client(url).ask([question("c")], READ, "1")
+        statuses["b"] = (402, "{}")
+        with pytest.raises(ValueError, match="no credit is left"):
+            client(url, concurrency=1).ask([question(text) for text in "xb"], READ, "1")
+
+
 @pytest.mark.parametrize(
     ("answer", "settings", "kinds"),
     [
