@@ -173,18 +173,20 @@ class Judge:
         of traits, ``.attrs["understood"]`` says how each clause was.
         """
         weights, wanted = _weights(criteria) if isinstance(criteria, Mapping) else [], _criteria(criteria)
-        folder = None if isinstance(bank, Bank) or not Path(bank).is_dir() else bank
         bank = bank if isinstance(bank, Bank) else load_bank(bank)
         judge = self._opened.judge
         if isinstance(judge, TraitsJudge):
-            words = OwnWords(judge.reader, open_matrix(bank, folder))
+            words = OwnWords(judge.reader, open_matrix(bank))
             understood = words.understood(wanted, weights)
-            for lost in (each for each in understood if each.why):
-                warnings.warn(str(lost), stacklevel=2)
+            for each in understood:
+                if each.why:
+                    warnings.warn(str(each), stacklevel=2)
             board = Leaderboard(words.outcomes(wanted, weights))
         else:
             understood = []
             board = rank_bank(self._opened, bank, wanted or (GENERIC_CRITERION,), weights, progress=False)
+        if lost := board.explain_unread():
+            warnings.warn(lost, stacklevel=2)
         table = board.frame()[["model", "win_rate", "low", "high", "rank"]]
         table.attrs["understood"] = [str(each) for each in understood]
         return table

@@ -199,6 +199,7 @@ class CriteriaMatrix:
 
 
 def open_matrix(bank: Bank, folder: str | Path | None = None, by: str | None = None) -> CriteriaMatrix:
-    """The matrix beside a bank in a ``folder``; of any other bank below ``outputs``."""
-    path = Path(folder) / FILE if folder else Path("outputs/criteria") / f"{bank.name}.parquet"
+    """The matrix beside a bank in a ``folder``, by default its own; of any other bank below ``outputs``."""
+    place = folder or bank.folder
+    path = Path(place) / FILE if place else Path("outputs/criteria") / f"{bank.name}.parquet"
     return CriteriaMatrix(bank, path, by)

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from crm import load_judge
+from crm import load_bank, load_judge
 from crm.config import compose
 from crm.judges.sentence_reader import KNOWN, bundled_reader
 from crm.judges.traits_judge import TraitsJudge
 from crm.leaderboard.bank.bank import Bank
-from crm.leaderboard.matrix import COUNTED, Column, CriteriaMatrix
+from crm.leaderboard.matrix import COUNTED, Column, CriteriaMatrix, open_matrix
 from crm.leaderboard.outcomes import LEAST_QUERIES
 from crm.leaderboard.own_words import OwnWords
 from crm.leaderboard.ranking import Leaderboard
@@ -207,3 +207,14 @@ def test_the_python_api_ranks_and_scores(tmp_path: Path, monkeypatch: pytest.Mon
     assert judge.best_of("Why?", ["A long answer with many words in it.", "Because."], "short answers") == 1
     with pytest.warns(UserWarning, match="nothing of the criteria is understood"):
         assert judge.score("Why?", ["Because."], "candle") == [None]
+
+
+def test_a_loaded_bank_has_its_folder_s_scores_and_what_is_left_out_is_warned_of(tmp_path: Path) -> None:
+    prose = "This is one sentence that says a little. Here is another one that says some more. " * 4
+    texts = {"lister": prose, "long": 2 * prose, "short": lambda n: prose if n > 2 else "Yes."}
+    bank_of(texts, ["all"] * 24, baseline="lister").save(tmp_path / "bank")
+    bank = load_bank(tmp_path / "bank")
+    open_matrix(bank).add([Column("Humour", "people")], np.tile([3.0, 1.0, 2.0], 24))
+    assert load_judge("traits").rank(bank, "lots of humour")["model"].tolist() == ["lister", "short", "long"]
+    with pytest.warns(UserWarning, match="3 queries are left out for all"):
+        load_judge("traits").rank(bank, "short sentences")

@@ -61,6 +61,8 @@ class Bank:
     baseline: str
     queries: tuple[BankQuery, ...]
     responses: Mapping[str, Mapping[str, str]] = dataclasses.field(repr=False)
+    folder: Path | None = dataclasses.field(default=None, repr=False, compare=False)
+    """Where `load_bank` found it."""
 
     def __post_init__(self) -> None:
         ids = [query.id for query in self.queries]
@@ -104,7 +106,7 @@ class Bank:
     def of_queries(self, queries: Sequence[BankQuery]) -> Bank:
         """The bank with these of its queries only."""
         responses = {who: {query.id: texts[query.id] for query in queries} for who, texts in self.responses.items()}
-        return Bank(self.name, self.baseline, tuple(queries), responses)
+        return dataclasses.replace(self, queries=tuple(queries), responses=responses)
 
     def save(self, folder: Path) -> None:
         """Write the three files into ``folder``, made if needed; existing ones are replaced."""
@@ -151,7 +153,7 @@ def load_bank(folder: Path) -> Bank:
     list(intake.rows(folder / RESPONSES, add, key=lambda _: None))
     (head,) = intake.rows(folder / HEAD, lambda row, _: validated(_Head, row))
     try:
-        return Bank(head.name, head.baseline, queries, responses)
+        return Bank(head.name, head.baseline, queries, responses, folder)
     except RecordError as error:
         file = {"queries": QUERIES, "responses": RESPONSES}.get(error.field, HEAD)
         raise ValueError(f"{folder / file}: {error}") from None
