@@ -24,6 +24,7 @@ from crm.endpoint.client import ChatClient, Outcome
 from crm.io.draws import turn
 from crm.io.files import shown_path
 from crm.io.intake import Intake
+from crm.io.processes import Processes, start
 from crm.judges.judge import Judge
 from crm.judges.llm_judge import NOT_ASKED
 from crm.judges.open import PREDICTIONS, REPLIES, check_judge, open_judge
@@ -59,9 +60,13 @@ def run_bank_score(config: BankScoreConfig) -> CriteriaMatrix:
     elif config.judge.name == "llm":
         _by_llm(config, matrix, _judged(pool, config.counted))
     else:
-        _by_judge(config, matrix, _judged(pool, config.counted))
-    scorers = Counter(column.by for column in matrix.columns.values())
-    log.info("%s: %s", matrix.path, ", ".join(f"{count} criteria by {by}" for by, count in scorers.items()) or "empty")
+        blind = config.judge.name == "reward_model"
+        _by_judge(config, matrix, [QUALITY] if blind else _judged(pool, config.counted))
+    missing: defaultdict[str, list[float]] = defaultdict(list)
+    for name, column in matrix.columns.items():
+        missing[column.by].append(float(np.isnan(matrix.raw(name)).mean()))
+    found = (f"{len(each)} criteria by {by} ({np.mean(each):.1%} missing)" for by, each in missing.items())
+    log.info("%s: %s", matrix.path, ", ".join(found) or "empty")
     return matrix
 
 
@@ -143,30 +148,34 @@ def _by_judge(config: BankScoreConfig, matrix: CriteriaMatrix, criteria: Sequenc
     A head that compares has the mean log-odds against the bank's baseline for scores. A model that reads no criteria
     makes one column, `QUALITY`.
     """
-    from crm.io.processes import start  # and with it torch, which others do without
-    from crm.leaderboard.index import index_bank
+    from crm.leaderboard.index import index_bank  # and with it transformers, which others do without
 
     processes = start(config.devices, config.nodes)
     opened, bank = open_judge(config), matrix.bank
-    blind = config.judge.name == "reward_model"
     pairs = () if getattr(opened.judge, "pointwise", False) else (bank.baseline,)
     checkpoint = str(config.checkpoint or opened.name)
     by = shown_path(checkpoint) if Path(checkpoint).exists() else checkpoint
-    columns = [_column(each, by, opened.judge.digest, *pairs) for each in ([QUALITY] if blind else criteria)]
+    columns = [_column(each, by, opened.judge.digest, *pairs) for each in criteria]
     missing = processes.from_first(lambda: np.asarray(np.isnan(matrix.scored(columns)).any(axis=0)))
     columns = [column for column, new in zip(columns, missing, strict=True) if new]
     where: Any = {"folder": opened.predictions, "progress": config.progress, "processes": processes}
     index = index_bank(opened.judge, bank, **where) if columns else None
     if index is not None:
         scores = index.scores([each.more for each in columns]) - index.scores([each.less for each in columns])
-        if processes.first:
-            matrix.add(columns, np.moveaxis(scores, 0, -1))
+        _add(matrix, columns, np.moveaxis(scores, 0, -1), processes)
         return
     for column in columns:
-        asked = [GENERIC_CRITERION] if blind else [column.more, column.less]
+        asked = [GENERIC_CRITERION] if criteria == [QUALITY] else [column.more, column.less]
         more, *less = (_scores(opened.judge, bank, text, where) for text in asked)
-        if processes.first:
-            matrix.add([column], more - sum(less))
+        _add(matrix, [column], more - sum(less), processes)
+
+
+def _add(matrix: CriteriaMatrix, columns: Sequence[Column], scores: Cells, processes: Processes) -> None:
+    if np.isnan(scores).all():
+        way_out = "shorten the responses with bank.max_words, or take another judge"
+        raise ValueError(f"bank={matrix.bank.name}: {columns[0].by} could score no response; {way_out}")
+    if processes.first:
+        matrix.add(columns, scores)
 
 
 def _scores(judge: Judge, bank: Bank, criterion: str, where: Mapping[str, Any]) -> Cells:

@@ -141,7 +141,7 @@ class BankScoreConfig(AnyJudgeConfig):
             self.judge.name = "traits"  # which needs nothing else
         super().__post_init__()
         settle_bank(self.bank, self.checkpoint)
-        reads = self.judge.name not in ("length", "coin")
+        reads = self.judge.name not in ("length", "coin", "oracle")
         self.require(reads, "judge.name", "one that reads criteria: crm, llm, reward_model, traits")
         self.require(
             not self.dry_run or self.judge.name == "llm", "dry_run", "judge=llm, the only one that costs calls"

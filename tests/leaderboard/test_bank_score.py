@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -252,6 +253,29 @@ def test_ratings_that_cannot_be_read_are_named(folder: Path, tmp_path: Path, row
     with pytest.raises(ValueError, match=message):
         score(folder, "ratings=ratings.csv")
     assert not (folder / "criteria.parquet").exists()
+
+
+def test_a_model_that_can_read_nothing_leaves_no_column(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    opened, scores = (
+        SimpleNamespace(judge=SimpleNamespace(digest="x"), name="mine", predictions=folder),
+        np.ones((24, 3)),
+    )
+    for name, found in {"check_judge": None, "open_judge": opened, "_scores": scores}.items():
+        monkeypatch.setattr(bank_score, name, lambda *_, found=found: found)
+    monkeypatch.setattr("crm.leaderboard.index.index_bank", lambda *_, **__: None)
+    words = ("judge=reward_model", "judge.path=other/model")
+    scores[:] = np.nan
+    with pytest.raises(ValueError, match="bank=made: mine could score no response; shorten the responses"):
+        score(folder, *words)
+    assert not (folder / "criteria.parquet").exists()
+    scores[:18] = 1
+    assert not np.isnan(score(folder, *words).raw("General quality")[:18]).any()
+    assert "1 criteria by mine (25.0% missing)" in caplog.text and "counted=true" not in caplog.text
+    with pytest.raises(ValueError, match="expected one that reads criteria"):
+        score(folder, "judge=oracle")
 
 
 @pytest.mark.parametrize("head", ["scalar", "late", "pairwise"])
