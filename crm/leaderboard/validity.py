@@ -19,7 +19,7 @@ _LISTED = re.compile(r"\s*(?:[-*•#|>]|\w{1,3}[.)]\s)")
 
 
 class BankFlaws:
-    """The `flaws` of a bank's responses, checked once, and `STUFFED` for one that quotes a criterion of three words."""
+    """The `flaws` of a bank's responses, checked once, and `STUFFED` for one that quotes a criterion of five words."""
 
     def __init__(self, bank: Bank) -> None:
         texts = {(query.id, name): own[query.id] for name, own in bank.responses.items() for query in bank.queries}
@@ -32,7 +32,7 @@ class BankFlaws:
     def under(self, criteria: Sequence[str]) -> dict[tuple[str, str], tuple[str, ...]]:
         """Of the flawed responses alone, by the id of a query and a model."""
         found = dict(self._rules)
-        quotable = (each.casefold().rstrip(". ") for each in criteria if each.count(" ") >= 2)
+        quotable = (each.casefold().rstrip(". ") for each in criteria if each.count(" ") >= 4)
         for place in {place for line in quotable for place in self._quoting(line)}:
             found[place] = (*found.get(place, ()), STUFFED)
         return found

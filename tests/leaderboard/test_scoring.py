@@ -111,7 +111,7 @@ def test_a_quoted_criterion_is_a_flaw() -> None:
     texts = {"quotes": "I know that you prefer SHORT answers without lists.", "base": "Short answers are best."}
     query = BankQuery("q", (Message("user", "Why?"),), "tea")
     bank = Bank("tea", "base", (query,), {name: {"q": text} for name, text in texts.items()})
-    found = flawed_responses(bank, ["prefer short answers without lists.", "short answers"])
+    found = flawed_responses(bank, ["prefer short answers without lists.", "short answers", "answers are best"])
     assert found.loc["q"].to_dict() == {"quotes": True, "base": False}
 
 
