@@ -110,6 +110,22 @@ def test_files_make_a_bank(tmp_path: Path, queries: Path) -> None:
     assert made.responses["two"][ids[2]] == f"two {ids[2]}"
 
 
+def test_a_model_that_another_run_adds_meanwhile_stays(
+    tmp_path: Path, queries: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = write(tmp_path / "one.jsonl", [{"query": row["query"], "output": "x"} for row in QUERIES])
+    words = f"queries='{queries}'", f"responses='{one}'"
+
+    def slowly(*given: Any) -> Any:
+        monkeypatch.undo()
+        build(tmp_path, "author=quick", *words)
+        return read_responses(*given)
+
+    monkeypatch.setattr("crm.leaderboard.bank.run.read_responses", slowly)
+    made = build(tmp_path, "author=slow", *words)
+    assert made.authors == ("quick", "slow") and made == load_bank(tmp_path / "made")
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from filelock import FileLock
 from rich.progress import Progress
 
 from crm.endpoint.cache import ReplyCache
@@ -26,20 +27,24 @@ def run_bank(config: BankBuildConfig) -> Bank:
     Raises ``ValueError`` where a query has no response; what was collected is kept, and the same command goes on.
     """
     out = Path(config.out)
-    known = load_bank(out) if (out / "bank.json").is_file() else None
+    known = _bank_in(out)
     if known and config.author in known.responses:
         raise ValueError(f"author: {config.author!r} is already in bank {known.name!r}; give another name")
     if known is None and config.queries is None:
         raise ValueError(f"queries=null: {out} holds no bank yet; give a file of queries to make one")
     queries = known.queries if known else read_queries(Path(str(config.queries)))
     answers = read_responses(Path(config.responses), queries) if config.responses else _collect(config, queries)
-    if known is not None:
-        bank = replace(known, responses={**known.responses, config.author: answers})
-    else:
-        bank = Bank(out.name, config.author, queries, {config.author: answers})
-    bank.save(out)
+    out.mkdir(parents=True, exist_ok=True)
+    with FileLock(out / ".bank.lock"):  # another run may have added a model meanwhile
+        found = _bank_in(out) or Bank(out.name, config.author, queries, {config.author: answers})
+        bank = replace(found, responses={**found.responses, config.author: answers})
+        bank.save(out)
     log.info("bank %s: %d queries, %d models (%s)", bank.name, len(bank.queries), len(bank.authors), out)
     return bank
+
+
+def _bank_in(out: Path) -> Bank | None:
+    return load_bank(out) if (out / "bank.json").is_file() else None
 
 
 def _collect(config: BankBuildConfig, queries: Sequence[BankQuery]) -> dict[str, str]:
