@@ -5,6 +5,7 @@ Measures are surface: they know nothing of content or truth, and their word list
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -163,6 +164,9 @@ def _measure(name: str, entry: Mapping[str, Any]) -> Measure:
     return Measure(number(count) if "factor" in entry else rate(count), clear)
 
 
-_LISTED = yaml.safe_load(Path(__file__).with_name("measures.yaml").read_text(encoding="utf-8"))
+_FILE = Path(__file__).with_name("measures.yaml")
+_LISTED = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
 MEASURES: dict[str, Measure] = {name: _measure(name, entry) for name, entry in _LISTED.items()}
 """What can be counted, by name."""
+DIGEST = hashlib.sha256(Path(__file__).read_bytes() + _FILE.read_bytes()).hexdigest()[:16]
+"""Of all measures."""

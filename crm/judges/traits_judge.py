@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
+from pathlib import Path
 
-from crm.criteria.counting import MEASURES, Text
+from crm.criteria.counting import DIGEST, MEASURES, Text
+from crm.judges import refusals, sentence_reader, splitting
 from crm.judges.judge import TextJudge
 from crm.judges.sentence_reader import SentenceReader, bundled_reader
 from crm.schema import GENERIC_CRITERION, Message
@@ -30,7 +33,7 @@ class TraitsJudge(TextJudge):
 
     def __init__(self, reader: SentenceReader | None = None) -> None:
         self.reader = reader or bundled_reader()
-        self.digest = f"traits-{self.reader.digest}"
+        self.digest = f"traits-{self.reader.digest}-{_rules_digest()}"
         self._weights = cache(self._read)
         self._counted = lru_cache(65536)(counted)
 
@@ -52,6 +55,12 @@ class TraitsJudge(TextJudge):
         known = summed((str(each.criterion), each.side * each.weight) for each in clauses if each.criterion in MEASURES)
         counted = {name: by for name, by in known.items() if by}
         return counted or ("at_odds" if known else "not_counted" if clauses else "not_understood")
+
+
+def _rules_digest() -> str:
+    """Of what decides a score beside the reader's weights."""
+    sources = (Path(str(module.__file__)).read_bytes() for module in (sentence_reader, splitting, refusals))
+    return hashlib.sha256(b"".join([*sources, DIGEST.encode()])).hexdigest()[:16]
 
 
 def summed(weights: Iterable[tuple[str, float]]) -> dict[str, float]:

@@ -19,7 +19,7 @@ from filelock import FileLock
 from pyarrow import parquet as pq
 from rich.progress import track
 
-from crm.criteria.counting import MEASURES, Text
+from crm.criteria.counting import DIGEST, MEASURES, Text
 from crm.io.files import drafted
 from crm.leaderboard.bank.bank import Bank, text_key
 from crm.leaderboard.outcomes import LEAST_QUERIES
@@ -123,7 +123,7 @@ class CriteriaMatrix:
         """Have the counted columns ``names``, keys of `MEASURES`; what is there is not counted again."""
         if self._counted.issuperset(names):
             return
-        columns = [Column(name, COUNTED) for name in names]
+        columns = [Column(name, COUNTED, DIGEST) for name in names]
         # Also what is too short to say, which is soon counted again.
         missing = np.asarray(np.isnan(self.scored(columns)).any(axis=1))
         texts = {key: text for key, text, new in zip(self.keys, self._texts(), missing, strict=True) if new}

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crm.criteria.counting import MEASURES
+from crm.criteria.counting import DIGEST, MEASURES
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.matrix import COUNTED, Column, CriteriaMatrix
 from tests.made_files import bank_of
@@ -34,7 +34,10 @@ def test_a_column_is_counted_once_and_kept(tmp_path: Path, monkeypatch: pytest.M
     again.count(["Length"])
     np.testing.assert_array_equal(again.raw("Length"), first.raw("Length"))
     facts = {"n": 4, "missing": 0.0}
-    assert again.columns == {name: Column(name, COUNTED, **facts) for name in ("Length", "Lists")}
+    assert again.columns == {name: Column(name, COUNTED, DIGEST, **facts) for name in ("Length", "Lists")}
+    monkeypatch.setattr("crm.leaderboard.matrix.DIGEST", "other rules")
+    with pytest.raises(pytest.fail.Exception, match="counted again"):
+        CriteriaMatrix(bank("brief", "lister"), path).count(["Length"])
 
 
 def test_the_bank_may_grow_a_model_at_a_time(tmp_path: Path) -> None:

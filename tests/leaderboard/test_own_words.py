@@ -155,6 +155,12 @@ def test_a_judge_has_no_verdict_where_nothing_is_understood_or_counted() -> None
     assert TraitsJudge().score(["no lists"], (Message("assistant", " \n"),)) == "empty"
 
 
+def test_other_rules_are_another_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = TraitsJudge().digest
+    monkeypatch.setattr("crm.judges.splitting.__file__", __file__)
+    assert TraitsJudge().digest != before
+
+
 @pytest.mark.parametrize(
     ("criteria", "responses", "why"),
     [
