@@ -42,6 +42,8 @@ class Outcomes:
     scores: Floats | None = None
     """(Q, M) of responses, where the judge has such: NaN where it did not answer, minus infinity where it could
     not read."""
+    unknown: str = "got no answer"
+    """What became of a comparison that is not answered."""
 
     @property
     def baseline(self) -> str:

@@ -26,7 +26,7 @@ NOT_IN_ANSWERS = {
     "not measured here: a ranking sees how answers are written, not what else a model can": (
         r"fast(?:er|est)?|speed|latency|context|(?:tool|function)s?[- ](?:calling|calls|use)|vision|multilingual|"
         r"languages?|german|french|spanish|italian|turkish|chinese|japanese|arabic|privacy|gdpr|secur(?:e|ity)|"
-        r"hosted|coding|code|programming|maths?|contracts?|legal"
+        r"hosted|coding|programming|maths?|contracts?|legal"
     ),
 }
 """What buyers of a model ask for, in small letters, by where it is."""
@@ -152,12 +152,14 @@ class OwnWords:
         if not wanted:
             raise ValueError(self.why_nothing(lines, weights))
         found = self.numbers.outcomes(self.scores(wanted, progress), part or self.bank)
-        missing = np.isnan(found.logits)
+        missing, counted = np.isnan(found.logits), {self.matrix.scorer(name) for name in wanted} == {COUNTED}
         if missing.any(axis=1).all():
             lacking = {self.matrix.columns[name].label: np.isnan(self.matrix.raw(name)).mean() for name in wanted}
             shares = ", ".join(f"{label} lacks {share:.1%}" for label, share in lacking.items())
-            raise ValueError(f"criteria: no query has a score of every LLM ({shares}); add some with bank.py score")
-        return replace(found, answered=found.answered & ~missing)
+            way_out = "too short to count; ask for something else" if counted else "add some with bank.py score"
+            raise ValueError(f"criteria: no query has a score of every LLM ({shares}); {way_out}")
+        unknown = "had a response too short to count" if counted else "had no score"
+        return replace(found, answered=found.answered & ~missing, unknown=unknown)
 
     def scores(self, wanted: Mapping[str, float], progress: bool = False) -> np.ndarray:
         """(Q, M) in log-odds, NaN where a column is missing."""

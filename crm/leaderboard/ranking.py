@@ -133,12 +133,13 @@ class Leaderboard:
     def explain_unread(self) -> str:
         """What could not be read or got no answer, and how it counts, in one line; empty where all was read."""
         few = ", ".join(f"{name} {count}" for name, count in self.unanswered.most_common(5))
-        unanswered = f"{self.unanswered.total()} comparisons got no answer and are not known ({few})"
+        unknown = self.given.unknown
+        unanswered = f"{self.unanswered.total()} comparisons {unknown} and are not known ({few})"
         unread = (
             f"{self.unread.total()} comparisons of {len(self.unread)} models could not be read by the judge and count "
             "as lost (column unread)"
         )
-        left_out = f"{self.left_out} queries are left out for all: one comparison got no answer, or none could be read"
+        left_out = f"{self.left_out} queries are left out for all: one comparison {unknown}, or none could be read"
         parts = {unanswered: self.unanswered, unread: self.unread, left_out: self.left_out}
         return "; ".join(text for text, lacking in parts.items() if lacking)
 

@@ -92,7 +92,14 @@ def test_what_buyers_ask_has_its_place_named(words: OwnWords, line: str, why: st
         words.outcomes([line])
 
 
+def test_a_response_that_is_too_short_to_count_is_the_cause(tmp_path: Path) -> None:
+    bank = bank_of({"brief": "Yes.", "base": "No."}, ["all"] * 2)
+    with pytest.raises(ValueError, match=r"Sentence length by counting lacks 100.0%\); too short to count"):
+        OwnWords(bundled_reader(), CriteriaMatrix(bank, tmp_path / "c.parquet")).outcomes(["short sentences"])
+
+
 def test_sentences_about_answers_may_have_buyers_words(words: OwnWords) -> None:
+    assert words.weights(["code"]) == {"Code": 1.0}
     found = words.understood(["free of jargon", "a quick answer", "speak in plain language"])
     assert [(each.criterion, each.why) for each in found] == [("Vocabulary", ""), ("Length", ""), ("Vocabulary", "")]
 
@@ -222,5 +229,5 @@ def test_a_loaded_bank_has_its_folder_s_scores_and_what_is_left_out_is_warned_of
     bank = load_bank(tmp_path / "bank")
     open_matrix(bank).add([Column("Humour", "people")], np.tile([3.0, 1.0, 2.0], 24))
     assert load_judge("traits").rank(bank, "lots of humour")["model"].tolist() == ["lister", "short", "long"]
-    with pytest.warns(UserWarning, match="3 queries are left out for all"):
+    with pytest.warns(UserWarning, match="3 comparisons had a response too short to count .* 3 queries are left out"):
         load_judge("traits").rank(bank, "short sentences")
