@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 
 from crm.criteria.counting import DIGEST, MEASURES, Text
@@ -34,7 +34,7 @@ class TraitsJudge(TextJudge):
     def __init__(self, reader: SentenceReader | None = None) -> None:
         self.reader = reader or bundled_reader()
         self.digest = f"traits-{self.reader.digest}-{_rules_digest()}"
-        self._weights = cache(self._read)
+        self._weights = lru_cache(4096)(self._read)
         self._counted = lru_cache(65536)(counted)
 
     def score(self, criteria: Sequence[str], response: Sequence[Message]) -> float | str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -35,8 +35,7 @@ Cells = npt.NDArray[np.float32]
 class Column:
     """Scores of a ``criterion`` ``by`` somebody; ``digest`` is of what gave them.
 
-    ``more`` and ``less`` are the words by which a person asks for it. ``n`` responses of the bank have a score, the
-    share ``missing`` in [0, 1] has none.
+    ``more`` and ``less`` are the words by which a person asks for it.
     """
 
     criterion: str
@@ -44,8 +43,6 @@ class Column:
     digest: str = ""
     more: str = ""
     less: str = ""
-    n: int = 0
-    missing: float = 1.0
 
     @property
     def label(self) -> str:
@@ -142,11 +139,9 @@ class CriteriaMatrix:
             kept = self._frame.drop(columns=self._others(columns))
             self._frame = found.combine_first(kept).reindex(kept.index)
             for column in columns:
-                known = ~np.isnan(self._cells(column.label))
                 if column.by != COUNTED:
                     self._stored.pop(column.label, None)  # the newest is the last
-                share = round(1 - float(known.mean()), 6)
-                self._stored[column.label] = replace(column, n=int(known.sum()), missing=share)
+                self._stored[column.label] = column
             self._save()
         self._choose()
 
@@ -185,7 +180,8 @@ class CriteriaMatrix:
     def _read(self) -> tuple[dict[str, Column], pd.DataFrame]:
         try:
             table = pq.read_table(self.path)
-            stored = {label: Column(**facts) for label, facts in json.loads(table.schema.metadata[FACTS]).items()}
+            facts = json.loads(table.schema.metadata[FACTS])
+            stored = {label: Column(*map(each.__getitem__, Column.__match_args__)) for label, each in facts.items()}
             return stored, table.to_pandas().set_index("key")[list(stored)].astype(np.float32)
         except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{self.path}: no criteria matrix that can be read ({error!s:.120}); remove it") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -72,7 +72,7 @@ class CriteriaReader:
     def __init__(
         self, reader: SentenceReader, scorer: Callable[[str], str], own: Mapping[str, Criterion | Column] | None = None
     ) -> None:
-        self._read, self._scorer = cache(reader.read), scorer
+        self._read, self._scorer = lru_cache(4096)(reader.read), scorer
         self.pool: dict[str, Criterion | Column] = {**pool(), **(own or {})}
         self._own = {plain(self.side(name, sign)): (name, sign) for name in self.pool for sign in (1, -1)}
 
