@@ -178,9 +178,8 @@ class Judge:
         if isinstance(judge, TraitsJudge):
             words = OwnWords(judge.reader, open_matrix(bank))
             understood = words.understood(wanted, weights)
-            for each in understood:
-                if each.why:
-                    warnings.warn(str(each), stacklevel=2)
+            for unread in (each for each in understood if each.why):
+                warnings.warn(str(unread), stacklevel=2)
             board = Leaderboard(words.outcomes(wanted, weights))
         else:
             understood = []

@@ -159,16 +159,14 @@ class CriteriaMatrix:
     def _choose(self) -> None:
         """Of each criterion the column that counts; what is not counted yet can be."""
         known = {column.label: column for column in (Column(name, COUNTED) for name in MEASURES)} | self._stored
-        enough = {label for label, column in known.items() if column.by == COUNTED or self._has_enough(label)}
+        whole = {label: (~np.isnan(self._cells(label)).any(axis=1)).sum() for label in self._stored}
+        least = min(LEAST_QUERIES, len(self.bank.queries))
+        enough = {label for label, column in known.items() if column.by == COUNTED or whole[label] >= least}
         rank = {label: (each.by == self.by, label in enough, each.by != COUNTED) for label, each in known.items()}
         chosen = {known[label].criterion: known[label] for label in sorted(known, key=rank.__getitem__)}
         self.columns = {name: column for name, column in chosen.items() if column.label in self._stored}
         self._scorers = {name: column.by for name, column in chosen.items() if column.label in enough}
         self._raw.clear()
-
-    def _has_enough(self, label: str) -> bool:
-        whole = ~np.isnan(self._cells(label)).any(axis=1)
-        return int(whole.sum()) >= min(LEAST_QUERIES, len(whole))
 
     def _cells(self, label: str) -> Cells:
         cells: Cells = self._frame[label].to_numpy(np.float32)[self._rows]
