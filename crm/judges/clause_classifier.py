@@ -24,8 +24,8 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 PADDING, UNKNOWN, BEGIN, END = "[PAD]", "[UNK]", "[CLS]", "[SEP]"
 LONGEST = 40
 """Word pieces of a clause that are read, begin and end among them."""
-GROUP = 64
-"""Weights that share a scale in the file."""
+GROUP, MIDDLE = 64, 4
+"""Weights that share a scale in the file, and the whole number that stands for 0."""
 EPSILON = 1e-12
 
 
@@ -98,17 +98,13 @@ def word_pieces(pieces: Sequence[str]) -> Tokenizer:
 def unpacked(stored: Arrays) -> dict[str, Floats]:
     """Weights by name.
 
-    A matrix (N, D) is stored in b bits: ``<name>:codes`` (N, D b / 8) uint8 holds whole numbers from 0 to 2^b - 1, the
-    highest bit first, less 2^(b - 1) and times ``<name>:scale`` (N, D / `GROUP`).
+    A matrix (N, D) is stored as ``<name>:codes``, whole numbers from 0 to 2 `MIDDLE` as bytes in zlib, which less
+    `MIDDLE` are multiplied by ``<name>:scale`` (N, D / `GROUP`).
     """
     found = {name: np.asarray(weights, np.float32) for name, weights in stored.items() if ":" not in name}
     for name in (each.removesuffix(":codes") for each in stored if each.endswith(":codes")):
-        codes, scale = stored[f"{name}:codes"], np.asarray(stored[f"{name}:scale"], np.float32)
-        bits = 8 * codes.shape[1] // (GROUP * scale.shape[1])
-        eights = np.zeros(codes.size // bits, np.uint32)
-        for byte in codes.reshape(-1, bits).T:
-            eights = eights << 8 | byte
-        numbers = eights[:, None] >> bits * np.arange(7, -1, -1, dtype=np.uint32) & 2**bits - 1
-        values = numbers.reshape(*scale.shape, GROUP).astype(np.float32) - 2 ** (bits - 1)
-        found[name] = (values * scale[..., None]).reshape(len(codes), -1)
+        scale = np.asarray(stored[f"{name}:scale"], np.float32)
+        codes = np.frombuffer(zlib.decompress(stored[f"{name}:codes"].tobytes()), np.uint8)
+        values = codes.reshape(*scale.shape, GROUP).astype(np.float32) - MIDDLE
+        found[name] = (values * scale[..., None]).reshape(len(scale), -1)
     return found

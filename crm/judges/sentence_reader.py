@@ -66,15 +66,15 @@ Spanned = tuple[int, int, Clause]
 
 
 def plain(text: str) -> str:
-    """Small letters, straight apostrophes, single spaces, and no marks at the ends."""
-    return " ".join(text.casefold().replace("’", "'").split()).strip(" .!?,;:\"'“”")
+    """Small letters without apostrophes and hyphens, single spaces, and no marks at the ends."""
+    return " ".join(text.casefold().translate({ord("'"): "", ord("’"): "", ord("-"): " "}).split()).strip(' .!?,;:"“”')
 
 
 class Phrases:
     """Phrases that are known word for word, alone or in a frame such as "no ..." or "I like ...".
 
-    ``known`` has a class (two a criterion: more, less) by kind and phrase; ``frames`` by kind the texts before and
-    after a phrase of frames that ask ``for`` it, and of those that ask ``against`` it.
+    ``known`` has a class (two a criterion: more, less) by kind and phrase, and by ``sentences`` of those that mean it
+    alone; ``frames`` by kind the texts before and after a phrase of frames that ask ``for`` it, or ``against`` it.
     """
 
     def __init__(
@@ -89,8 +89,13 @@ class Phrases:
         ]
 
     def find(self, text: str) -> int | None:
-        """The class of a text; None where it is not known, or where two readings of it differ."""
+        """The class of a text; None where it is not known, or where two readings of it differ.
+
+        "Confusing" alone complains, and in a frame is what it says.
+        """
         whole = plain(text)
+        if whole in self._known.get("sentences", ()):
+            return self._known["sentences"][whole]
         found = {of[whole] for of in self._known.values() if whole in of}
         for kind, before, after, against in self._frames:
             middle = whole[len(before) : len(whole) - len(after)]

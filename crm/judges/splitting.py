@@ -41,7 +41,8 @@ _FEW = 3
 """Words of a sentence that is turned round by what is felt about it; a longer one is read with it."""
 _WORDS = "and|but|or|nor|with|yet|plus|though"
 _SOFT = re.compile(
-    rf"\s*,(?!\s*{_TAIL}$)\s*(?:(?:{_WORDS})\s+)?|\s+(?:{_WORDS})\s+|\s+(?:instead of|rather than|as opposed to)\s+|"
+    rf"\s*,(?!\s*{_TAIL}$)\s*(?:(?:{_WORDS})\s+)?|(?<!\bnot)\s+(?:{_WORDS})\s+|"
+    r"\s+(?:instead of|rather than|as opposed to)\s+|"
     r"\s+(?=(?:ideally|preferably|especially|above all|most of all|most importantly)\s)",
     re.IGNORECASE,
 )
@@ -54,7 +55,7 @@ _WITHOUT = re.compile(
 _NOT = re.compile(
     r"(?!.*(?:\b(?:no|never|is|are|was|do|does|did|should|must|can|could|will|would|may|but|and|or|if|why)|['’]\w+)"
     r" not )"
-    r"(?:\S+\s+){0,2}\S+(\s+not\s+)(?!too |so |overly |that |only |just |to )(?:\S+\s*){1,3}$",
+    r"(?:\S+\s+){0,2}\S+(\s+not\s+)(?!too |so |overly |that |only |just |to |with )(?:\S+\s*){1,3}$",
     re.IGNORECASE,
 )
 """These are joints in short lines alone: "short answers without lists", "examples not theory"."""

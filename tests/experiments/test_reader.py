@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from crm.criteria.counting import MEASURES
-from crm.judges.clause_classifier import GROUP, word_pieces
+from crm.judges.clause_classifier import GROUP, MIDDLE, word_pieces
 from crm.judges.sentence_reader import SentenceReader
-from experiments.reader.__main__ import BITS, LIMIT, few_bits, train, write
-from experiments.reader.measure import HELD_OUT, calibrate, calibration_error, logits_of
+from experiments.reader.__main__ import LIMIT, few_bits, train, write
+from experiments.reader.measure import HELD_OUT, TERSE, calibrate, calibration_error, logits_of
 from experiments.reader.network import LAYERS, SPECIAL, ClauseNetwork, pretrained
 from experiments.reader.sentences import KINDS, OTHER, Sentences, american, phrase_table, sides, unseen, wordings
 
@@ -79,7 +79,7 @@ def test_every_side_has_words_enough_and_none_is_in_the_held_out_set() -> None:
     criteria = wordings()["criteria"]
     assert set(criteria) > set(MEASURES) and len(criteria) == 64
     held_out = json.loads(HELD_OUT.read_text(encoding="utf-8"))
-    test = {row["text"].casefold() for name, rows in held_out.items() if name != "terse" for row in rows}
+    test = {row["text"].casefold() for name, rows in held_out.items() if name not in TERSE for row in rows}
     for name, side in sides():
         own = criteria[name][side]
         assert len(own["sentences"]) >= 12 and all(len(own[kind]) >= 10 for kind in KINDS), (name, side)
@@ -110,7 +110,7 @@ def test_few_bits_keep_the_extreme_of_a_group_and_round_the_rest() -> None:
     weights = torch.randn(3, 2 * GROUP, generator=torch.Generator().manual_seed(0))
     codes, scale = few_bits(weights)
     rounded, groups = codes * scale, weights.reshape(3, 2, GROUP)
-    assert codes.min() == -(2 ** (BITS - 1)) and codes.max() < 2 ** (BITS - 1)
+    assert codes.min() == -MIDDLE and codes.max() < MIDDLE
     most = groups.abs().argmax(-1, keepdim=True)
     torch.testing.assert_close(rounded.gather(2, most), groups.gather(2, most), rtol=1e-3, atol=0)
     assert ((rounded - groups).abs() <= 1.001 * scale.abs()).all()

@@ -6,7 +6,7 @@ import pytest
 
 from crm.criteria.counting import MEASURES
 from crm.judges import sentence_reader as module
-from crm.judges.sentence_reader import STRONG, WEAK, Clause, bundled_reader
+from crm.judges.sentence_reader import STRONG, WEAK, Clause, Phrases, bundled_reader
 from crm.leaderboard.own_words import pool
 
 
@@ -95,3 +95,10 @@ def test_a_line_that_asks_for_one_thing_is_not_taken_apart(sentence: str, criter
 
 def test_the_reader_knows_the_pool_and_every_measure_is_in_it() -> None:
     assert set(bundled_reader().criteria) == set(pool()) > set(MEASURES)
+
+
+def test_phrases_are_known_with_any_apostrophes_and_hyphens_and_alone_as_they_are_meant() -> None:
+    known = {"sentences": {"dont be so in depth": 3, "confusing": 0}, "adjectives": {"confusing": 1}}
+    phrases = Phrases(known, {"adjectives": {"against": [["not ", ""]], "for": [["be ", ""]]}})
+    assert phrases.find("Don’t be so in-depth!") == phrases.find("dont be so in depth") == 3
+    assert [phrases.find(text) for text in ("confusing", "not confusing", "be confusing")] == [0, 0, 1]

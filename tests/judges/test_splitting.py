@@ -44,6 +44,7 @@ def asked_for(sentence: str) -> list[Asked]:
         ("no lists no emojis", [LISTS, EMOJI]),
         ("less words more numbers", [SHORT, ("Figures", 1)]),
         ("short, but not too short", [SHORT]),
+        ("explain with comparisons, not with code", [("Analogies", 1), ("Code", -1)]),
         ("Emoji? Awful.", [EMOJI]),
         ("My last assistant was terrible: long, formal and full of emojis", [SHORT, ("Professional tone", -1), EMOJI]),
         ("My last assistant was terrible. Short answers please.", [SHORT]),
