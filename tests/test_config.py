@@ -63,7 +63,7 @@ def test_every_option_composes(entry: str, groups: tuple[str, ...]) -> None:
             part = getattr(config, group, None)
             if group in ("data", "loss", "judge", "bank") or (group == "head" and option != "auto"):
                 assert part.name == option
-            if hasattr(part, "kind"):
+            if hasattr(part, "kind") and option != "auto":
                 assert part.kind == option
 
 
@@ -106,9 +106,15 @@ def test_a_pretrained_model_has_its_own_sizes_and_a_lower_learning_rate() -> Non
     assert settings("train", "optimizer=paper").optimizer.name == "adamw"
 
 
-def test_without_criteria_is_the_blind_control() -> None:
-    config = settings("train", "experiment=without_criteria")
+@pytest.mark.parametrize("word", ["criteria=none", "experiment=without_criteria"])
+def test_the_blind_control_trains_each_vote_once_with_its_own_winner(word: str) -> None:
+    """In both directions the same two responses under the same criterion would have opposite labels."""
+    config = settings("train", word)
     assert (config.criteria, config.direction.kind, config.noise.kind) == ("none", "original", "none")
+    assert settings("train").direction.kind == "both"
+    for kind in ("both", "random", "reverse"):
+        with pytest.raises(ValueError, match=f"direction.kind='{kind}': expected original with criteria=none"):
+            settings("train", word, f"direction={kind}")
 
 
 @pytest.mark.parametrize("suite", ["'swap'", "['D+', 'swap']"])

@@ -108,7 +108,8 @@ class DataConfig(Settings, group="data"):
 class DirectionConfig(Settings, group="direction"):
     """Whose criteria condition a training comparison."""
 
-    kind: str = setting("random", one_of=DIRECTIONS)
+    kind: str = setting("auto", one_of=("auto", *DIRECTIONS))
+    """``auto``: both, and with ``criteria=none`` original."""
 
 
 @dataclass

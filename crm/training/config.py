@@ -151,7 +151,9 @@ class TrainConfig(Settings):
         self.head.name = self.loss.head(self.head.name)
         head, own = head_named(self.head.name), self.criteria == "own"
         blind = "with criteria=none: the one generic criterion is neither reversed nor perturbed"
-        self.require(own or self.direction.kind != "reverse", "direction.kind", f"original {blind}")
+        if self.direction.kind == "auto":
+            self.direction.kind = "both" if own else "original"
+        self.require(own or self.direction.kind == "original", "direction.kind", f"original {blind}")
         self.require(own or self.noise.kind == "none", "noise.kind", f"none {blind}")
         apart = "0, but with head=late, which scores responses by every criterion of a batch"
         scored = f"0 with head={self.head.name}, which has no scores; use head=scalar or head=pairwise_span"
