@@ -186,6 +186,25 @@ def test_a_failing_job_is_named_and_the_others_go_on(command: Command, tmp_path:
 
 
 @pytest.mark.slow
+def test_a_sweep_that_is_repeated_trains_what_is_missing_and_nothing_else(command: Command, tmp_path: Path) -> None:
+    words = ("-m", *TINY, "schedule.save_every=1", "trainer.progress=false", "hydra.sweep.dir=sweep")
+    first, second = (tmp_path / "sweep" / job / "summary.json" for job in "01")
+    assert command("train", *words, "seed=1")[0] == 0
+    trained = first.read_bytes()
+    assert command("train", *words, "seed=1,2")[0] == 0
+    assert first.read_bytes() == trained and second.is_file()
+    code, _, error = command("train", *words, "seed=1,3")
+    assert code == 2 and "1 jobs of this sweep failed: 1" in error
+    assert "a run with other settings is there: seed was 2, now 3. Name another hydra.sweep.dir" in error
+    second.unlink()  # as if it was interrupted after its last step
+    assert command("train", *words, "seed=1,2")[0] == 0
+    assert (first.read_bytes(), second.is_file()) == (trained, True)
+    assert "goes on from its last checkpoint" in (second.parent / "train.log").read_text(encoding="utf-8")
+    assert command("train", *words, "seed=1", "overwrite=true")[0] == 0
+    assert first.read_bytes() != trained, "it says how long it took"
+
+
+@pytest.mark.slow
 def test_a_command_that_is_stopped_while_it_loads_says_so(tmp_path: Path) -> None:
     """Python prints what it has imported, so that the moment of the signal is always the same."""
     # A shell that starts us in the background has its children ignore the signal.

@@ -33,7 +33,7 @@ from crm.cli.aliases import MULTIRUN, SCORED
 from crm.cli.mistakes import MISTAKES, check_options, explain, option_names, taken_groups, undashed
 from crm.cli.words import FinishedError, rewrite_all, rewrite_launched, rewrite_resume
 from crm.config import compose, config_dir, schema, setting_names
-from crm.training.resume import AnotherRunError, check_unfinished
+from crm.training.resume import AnotherRunError, check_unfinished, finished_before
 from crm.training.sweeps import (
     FAILURE,
     SweepFolder,
@@ -131,7 +131,7 @@ def run_command(name: str) -> None:
         try:
             return _run(name, settings.checked(composed, known), command)
         except Exception as error:
-            if folder is not None and not isinstance(error, AnotherRunError):
+            if folder is not None and (in_sweep or not isinstance(error, AnotherRunError)):
                 kind = "" if isinstance(error, MISTAKES) else f"{type(error).__name__}: "
                 note_failure(folder, kind + explain(error, name))
             # Caught here: beyond this point Hydra prints its own report of the error, and a sweep would stop.
@@ -191,6 +191,9 @@ def _run(name: str, config: Any, command: Sequence[str]) -> float | None:
     if name == "train":
         if not in_sweep:
             check_unfinished(config)
+        elif finished_before(config):
+            return validation_loss_of(Path(config.run_dir))
+        command = [*command, "resume=true"] if config.resume else command
         check_devices(config)
     if name in ON_DEVICES and needs_own_process(config.trainer.devices if name == "train" else config.devices):
         folder = run_in_own_process(command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from omegaconf import OmegaConf
 
 from crm.training.config import TrainConfig
 
+log = logging.getLogger(__name__)
 BEST, LAST, SUMMARY = Path("checkpoints/best.ckpt"), Path("checkpoints/last.ckpt"), "summary.json"
 IGNORED_ON_RESUME = {
     *("run_dir", "resume", "overwrite", "logger", "data.root", "schedule.name", "schedule.save_every"),
@@ -41,6 +43,26 @@ def check_unfinished(config: TrainConfig) -> None:
         )
 
 
+def finished_before(config: TrainConfig) -> bool:
+    """Whether ``run_dir`` holds this job of a sweep, finished; ``resume`` is set where it was interrupted.
+
+    Raises `AnotherRunError` where it holds a run with other settings. ``overwrite=true`` trains anew whatever is there.
+    """
+    folder = Path(config.run_dir)
+    finished = (folder / SUMMARY).is_file()
+    if config.overwrite or not (finished or (folder / LAST).is_file()):
+        return False
+    settings: Any = OmegaConf.to_container(OmegaConf.structured(config))
+    if shown := _differing(folder, settings):
+        raise AnotherRunError(
+            f"{folder}: a run with other settings is there: {shown}. Name another hydra.sweep.dir, or overwrite=true "
+            "replaces it"
+        )
+    config.resume = not finished
+    log.info("%s: %s", folder, "finished before" if finished else "goes on from its last checkpoint")
+    return finished
+
+
 def checkpoint_to_resume(config: TrainConfig, settings: Mapping[str, Any]) -> Path | None:
     """The last checkpoint in ``run_dir`` where ``resume`` is set, else None.
 
@@ -52,16 +74,21 @@ def checkpoint_to_resume(config: TrainConfig, settings: Mapping[str, Any]) -> Pa
     last = Path(config.run_dir) / LAST
     if not last.is_file():
         raise ValueError(f"resume=true: no checkpoint {last}; give an interrupted run's folder as resume=<folder>")
-    saved: Any = OmegaConf.to_container(OmegaConf.load(last.parents[1] / "config.yaml"))
-    before, now = _flat(saved), _flat(settings)
-    differing = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    if differing:
-        shown = "; ".join(f"{name} was {before.get(name)!r:.60}, now {now.get(name)!r:.60}" for name in differing)
+    if shown := _differing(last.parents[1], settings):
         raise AnotherRunError(
             f"resume=true: {last} is of a run with other settings: {shown}. Give those of its config.yaml "
             f"(resume={last.parents[1]} does), or start a new run in another hydra.run.dir"
         )
     return last
+
+
+def _differing(folder: Path, settings: Mapping[str, Any]) -> str:
+    """In which of ``settings`` the run in ``folder`` differs, in words; ``precision=auto`` may be any there."""
+    saved: Any = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
+    before, now = _flat(saved), _flat(settings)
+    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    names = [name for name in names if (name, now.get(name)) != ("trainer.precision", "auto")]
+    return "; ".join(f"{name} was {before.get(name)!r:.60}, now {now.get(name)!r:.60}" for name in names)
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

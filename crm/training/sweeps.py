@@ -52,11 +52,11 @@ class SweepFolder(Callback):
 
 
 def begin_job() -> Path:
-    """The folder of the current job, from which the first rank removes the outcome of an earlier one."""
+    """The folder of the current job, from which the first rank removes how an earlier one failed or was evaluated."""
     hydra = HydraConfig.get()
     folder = Path(str(hydra.runtime.output_dir))
     if is_first_rank():
-        for name in (FAILURE, *(OUTCOMES.values() if hydra.mode == RunMode.MULTIRUN else ())):
+        for name in (FAILURE, *((OUTCOMES["evaluate"],) if hydra.mode == RunMode.MULTIRUN else ())):
             (folder / name).unlink(missing_ok=True)
     return folder
 

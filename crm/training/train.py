@@ -222,10 +222,11 @@ def build_trainer(config: TrainConfig, loggers: list[Any], callbacks: Sequence[C
 
 @rank_zero_only
 def _prepare_folder(run_dir: Path, settings: dict[str, Any], resumed: bool) -> None:
-    """Write ``config.yaml``; a new run in an old folder starts without the old checkpoints, which are another model."""
+    """Write ``config.yaml``; a new run in an old folder starts without what is of another model."""
     if not resumed:
         shutil.rmtree(run_dir / "checkpoints", ignore_errors=True)
-        (run_dir / "metrics.csv").unlink(missing_ok=True)
+        for name in ("metrics.csv", SUMMARY):
+            (run_dir / name).unlink(missing_ok=True)
     replace_file(run_dir / "config.yaml", f"# crm {__version__}\n{OmegaConf.to_yaml(OmegaConf.create(settings))}")
 
 
