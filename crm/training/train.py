@@ -74,7 +74,7 @@ SAMPLE = 16
 @dataclass(frozen=True)
 class TrainingOutcome:
     """``checkpoint`` is the exported model folder; loss (nats) and accuracy (0 to 1, None where every validation row
-    is a tie) are those of its best step."""
+    is a tie) are those of its step, the best of those validated and the last."""
 
     checkpoint: Path
     digest: str
@@ -233,12 +233,9 @@ def _prepare_folder(run_dir: Path, settings: dict[str, Any], resumed: bool) -> N
 def finish(
     trainer: L.Trainer, lit: LitRewardModel, data: PreferenceDataModule, facts: dict[str, Any], started: float
 ) -> TrainingOutcome:
-    """Validate the best weights; on the first rank export them and write results. All ranks must call it together."""
+    """Export the best weights and write results on the first rank. All ranks must call it together."""
     run_dir, steps, loggers = Path(data.config.run_dir), trainer.global_step, list(trainer.loggers)
-    if (run_dir / BEST).is_file():
-        load_whole(lit, torch.load(run_dir / BEST, map_location="cpu", weights_only=True)["state_dict"])
-    trainer.loggers = []  # these numbers are of an earlier step, not the last point of the curves
-    numbers = trainer.validate(lit, datamodule=data, verbose=False)[0]
+    numbers = validate_best(trainer, lit, data)
     loss, accuracy = float(numbers["validation/loss"]), with_nulls(float(numbers["validation/accuracy"]))
     if not math.isfinite(loss):
         found = f"validation loss is {loss} after {steps} optimizer steps, so no model was exported"
@@ -253,6 +250,25 @@ def finish(
         write_results(run_dir, outcome, facts, loggers)
     lit.model.frozen = None  # the memory is free for what follows
     return outcome
+
+
+def validate_best(trainer: L.Trainer, lit: LitRewardModel, data: PreferenceDataModule) -> Mapping[str, float]:
+    """Leave the weights of the lowest validation loss in ``lit``; what they measured.
+
+    The last ones compete too where the run ended between two validations.
+    """
+    best, loggers, steps = Path(data.config.run_dir) / BEST, trainer.loggers, trainer.global_step
+    trainer.loggers = []  # what is measured last is of an earlier step, not the last point of the curves
+    every = data.config.schedule.validate_every or math.ceil(len(data.loader) / data.passes)
+    if steps % every or not best.is_file():
+        numbers = trainer.validate(lit, datamodule=data, verbose=False)[0]
+        for logger in loggers:
+            logger.log_metrics(dict(numbers), steps - 1)
+        score = next(each for each in trainer.checkpoint_callbacks if isinstance(each, BestCheckpoint)).best_model_score
+        if score is None or numbers["validation/loss"] < score:
+            return numbers
+    load_whole(lit, torch.load(best, map_location="cpu", weights_only=True)["state_dict"])
+    return trainer.validate(lit, datamodule=data, verbose=False)[0]
 
 
 def write_results(run_dir: Path, outcome: TrainingOutcome, facts: dict[str, Any], loggers: list[Logger]) -> None:

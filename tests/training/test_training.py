@@ -15,6 +15,7 @@ import pytest
 import torch
 import yaml
 from huggingface_hub.utils import are_progress_bars_disabled
+from lightning.pytorch.callbacks import Callback
 from transformers import AutoModel, AutoTokenizer
 from transformers.utils import logging as bars
 
@@ -76,6 +77,39 @@ def test_the_folder_holds_config_curves_summary_and_the_model_of_the_best_step(
     assert len(losses) == 3, "a validation a step, and no row for the weights measured at the end"
     assert outcome.validation_loss == pytest.approx(min(losses))
     assert sum(read) == 4 * summary["counts"]["validation_made"], "once each in the run, and of the best weights"
+
+
+class Worse(Callback):
+    """Weights are far worse at the only validation of the fit, or after the last step; keeps the last ones."""
+
+    def __init__(self, when: str) -> None:
+        self.when = when
+
+    def scale(self, trainer: Any, module: Any, by: float) -> None:
+        if trainer.state.fn == "fit":
+            module.model.score.weight.data.mul_(by)
+
+    def on_validation_start(self, trainer: Any, module: Any) -> None:
+        self.scale(trainer, module, 1e4 if self.when == "validated" else 1)
+
+    def on_validation_end(self, trainer: Any, module: Any) -> None:
+        self.scale(trainer, module, 1e-4 if self.when == "validated" else 1)
+
+    def on_train_end(self, trainer: Any, module: Any) -> None:
+        self.scale(trainer, module, 1e4 if self.when == "last" else 1)
+        self.last = module.model.score.weight.detach().clone()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("worse", ["validated", "last"])
+def test_the_last_weights_compete_where_no_validation_followed_them(worse: str, tmp_path: Path) -> None:
+    watch, settings = Worse(worse), ("loss=ranking", "schedule.max_steps=3", "schedule.validate_every=2")
+    outcome = run_training(compose("train", [*TINY, *settings], tmp_path), [watch])
+    table = pd.read_csv(tmp_path / "metrics.csv").dropna(subset=["validation/loss"])
+    assert table["step"].tolist() == [1, 2], "the last step too"
+    assert outcome.validation_loss == pytest.approx(table["validation/loss"].min())
+    exported = load_checkpoint(outcome.checkpoint)[0].score.weight
+    assert torch.equal(exported, watch.last) == (worse == "validated")
 
 
 @pytest.mark.slow
