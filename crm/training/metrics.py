@@ -34,7 +34,7 @@ class ValidationMetrics(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.loss = MeanMetric()
+        self.loss = MeanMetric(nan_strategy="disable")  # NaN where a row's is: else it would be left out
         self.accuracy, self.original, self.reverse = PreferenceAccuracy(), PreferenceAccuracy(), PreferenceAccuracy()
 
     def update(

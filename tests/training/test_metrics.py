@@ -55,6 +55,13 @@ def test_directions_are_measured_apart_and_a_missing_one_is_left_out() -> None:
     assert set(numbers) == {"accuracy_original"}, "it starts anew"
 
 
+def test_one_row_that_is_nan_makes_the_loss_nan() -> None:
+    metrics = ValidationMetrics()
+    for logit in (1.0, math.nan):
+        metrics.update(torch.tensor([logit]), Rows(torch.tensor([1.0]), torch.tensor([False])))
+    assert math.isnan(metrics.loss.compute())
+
+
 def test_a_blind_judge_sums_to_one_on_pairs_and_rows_of_one_side_count_elsewhere() -> None:
     """Two pairs in both directions, and three rows of one direction that a blind judge gets right."""
     logits = torch.tensor([2.0, 2.0, -1.0, -1.0, 1.0, 1.0, 1.0])
