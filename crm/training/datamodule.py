@@ -61,12 +61,17 @@ class PreferenceDataModule(L.LightningDataModule):
         return self.loader.size.a_step
 
     def counts(self) -> dict[str, int]:
-        """Rows of the first epoch: read, made, dropped and why, trained on; and those of validation."""
+        """Rows of the first epoch: read, made, dropped and why, trained on; and those of validation.
+
+        Of the latter those ``decided`` are what the accuracy is of.
+        """
+        decided = [row for row in self.validation_rows if self.is_trained(row.comparison) and row.target != 0.5]
         return {
             "read": len(self.train),
             "validation_read": len(self.validation),
             "validation_made": len(self.validation_comparisons),
             "validation_overlong": len(self.validation_comparisons) - len(self.validation_rows),
+            "validation_decided": len(decided),
             **self.loader.counts(),
         }
 

@@ -279,7 +279,7 @@ def write_results(run_dir: Path, outcome: TrainingOutcome, facts: dict[str, Any]
     log_summary(loggers, {"best/loss": loss} | ({} if accuracy is None else {"best/accuracy": accuracy}))
     shown = "unknown (every row is a tie)"
     if accuracy is not None:
-        shown = f"{accuracy:.3f} (n = {facts['counts']['validation_made']})"
+        shown = f"{accuracy:.3f} (n = {facts['counts']['validation_decided']})"
     speed = "; {comparisons_per_second:,.1f} comparisons/s, {tokens_per_second:,.0f} tokens/s"
     speed = speed.format(**facts["throughput"]) if facts["throughput"] else ""
     log.info(f"validation accuracy {shown}, loss {loss:.3f}{speed}; the model is in {outcome.checkpoint}")

@@ -13,6 +13,7 @@ import torch
 from crm.config import compose
 from crm.schema import GENERIC_CRITERION, Message
 from crm.training.datamodule import PreferenceDataModule
+from crm.training.metrics import ValidationMetrics
 
 BASE = compose("train", ["loss=ranking", "trainer.devices=1", "trainer.nodes=1", "seed=0"], Path("run"))
 
@@ -66,6 +67,15 @@ def test_all_seeds_are_validated_on_the_same_comparisons_in_the_same_order(make_
     for ours, theirs in zip(one.val_dataloader(), two.val_dataloader(), strict=True):
         assert torch.equal(ours.input_ids, theirs.input_ids) and torch.equal(ours.sign, theirs.sign)
     assert one.counts()["validation_made"] == two.counts()["validation_made"]
+
+
+@pytest.mark.parametrize(("direction", "number"), [("original", 3), ("both", 6)])
+def test_the_accuracy_is_of_as_many_rows_as_are_shown(make_data, direction: str, number: int) -> None:
+    """Of four votes that fit and one that does not, one is a tie."""
+    data, metrics = make_data(max_length=400, direction=direction, ties="soft"), ValidationMetrics()
+    for place, batch in enumerate(data.val_dataloader()):
+        metrics.update(torch.ones(len(batch)), batch, *data.validation_roles(place))
+    assert data.counts()["validation_decided"] == number == metrics.accuracy.weight
 
 
 @pytest.mark.parametrize("direction", ("original", "reverse", "random", "both"))
