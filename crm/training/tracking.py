@@ -58,6 +58,7 @@ def build_loggers(
     with them its run in W&B goes on too.
     """
     from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger, WandbLogger
+    from lightning.pytorch.utilities import rank_zero_only
 
     check_tracker(settings.kinds)
     table = CSVLogger(run_dir, name="", version="", flush_logs_every_n_steps=1)
@@ -72,7 +73,7 @@ def build_loggers(
         run: dict[str, Any] = {"name": settings.name or name, "group": settings.group or group, "mode": mode}
         known = folder / "run_id.txt"
         run["id"] = known.read_text() if rows and known.is_file() else token_hex(8)
-        replace_file(known, run["id"])
+        rank_zero_only(replace_file)(known, run["id"])  # other ranks log nothing
         run["resume"] = "allow"
         loggers.append(WandbLogger(save_dir=run_dir, offline=mode == "offline", project=settings.project, **run))
     if "tensorboard" in settings.kinds:

@@ -13,6 +13,7 @@ from unittest.mock import Mock
 import pandas as pd
 import pytest
 from lightning.pytorch.loggers import WandbLogger
+from lightning.pytorch.utilities import rank_zero_only
 
 from crm.config import compose
 from crm.training.config import LoggerConfig
@@ -41,9 +42,10 @@ def test_a_resumed_run_goes_on_in_wandb_and_a_new_one_in_its_folder_does_not(
     made = Mock(return_value=Mock(spec=WandbLogger))
     monkeypatch.setattr("lightning.pytorch.loggers.WandbLogger", made)
     settings, row = LoggerConfig(kinds=["wandb"], mode="offline"), {"step": "1", "train/loss": "0.5"}
-    for rows in ([], [row], []):
+    for rank, rows in ((0, []), (1, []), (0, [row]), (0, [])):
+        monkeypatch.setattr(rank_zero_only, "rank", rank)
         build_loggers(settings, tmp_path, "name", "group", {}, rows)
-    first, resumed, new = (call.kwargs["id"] for call in made.call_args_list)
+    first, _, resumed, new = (call.kwargs["id"] for call in made.call_args_list)
     assert first == resumed != new
 
 
