@@ -117,7 +117,7 @@ class LoggerConfig(Settings, group="logger"):
     name: str | None = None
     """Of the run; null is made of model, head, data, what was overridden, and the seed."""
     group: str | None = None
-    """Of runs that are shown together, those of a sweep over seeds for one; null is model, head and loss."""
+    """Of runs that are shown together, those of a sweep over seeds for one; null is the same name without the seed."""
     mode: str | None = setting(None, one_of=("online", "offline", "disabled"))
     """null is ``WANDB_MODE``, else online where somebody is logged in, else offline."""
 

@@ -13,15 +13,20 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
+from omegaconf import OmegaConf
 from requests.utils import get_netrc_auth
 
 from crm.io.files import replace_file
 from crm.training.config import LoggerConfig, TrainConfig
+from crm.training.sweeps import OVERRIDES
 
 if TYPE_CHECKING:  # Lightning takes seconds to load, and rankings without W&B do without
     from lightning.pytorch.loggers import Logger
 
 log = logging.getLogger(__name__)
+NAMED = ("model", "head", "loss", "data", "data.path", "seed", "logger", "resume", "overwrite")
+LONGEST = 100
+"""Letters of a group; W&B takes 128 of a name."""
 
 
 def run_loggers(config: TrainConfig, settings: dict[str, Any], resume: Path | None) -> list[Logger]:
@@ -31,9 +36,15 @@ def run_loggers(config: TrainConfig, settings: dict[str, Any], resume: Path | No
     done = torch.load(resume, map_location="cpu", weights_only=True, mmap=True)["global_step"] if resume else 0
     rows = rows_before(Path(config.run_dir) / "metrics.csv", done)
     data = Path(config.data.path).stem if config.data.path else config.data.name
-    name = f"{config.model.name} {config.head.name} {data} seed {config.seed}"
-    group = f"{config.model.name} {config.head.name} {config.loss.name}"
-    return build_loggers(config.logger, Path(config.run_dir), name, group, settings, rows)
+    group = " ".join([config.model.name, config.head.name, data, *overridden(Path(config.run_dir))])[:LONGEST]
+    return build_loggers(config.logger, Path(config.run_dir), f"{group} seed {config.seed}", group, settings, rows)
+
+
+def overridden(run_dir: Path) -> list[str]:
+    """What was typed to begin the run in ``run_dir``, as Hydra wrote it there, but for what its name says anyway."""
+    written = run_dir / OVERRIDES
+    words = [str(word) for word in OmegaConf.load(written)] if written.is_file() else []
+    return [word for word in words if word.partition("=")[0] not in NAMED and not word.startswith("logger.")]
 
 
 def rows_before(path: Path, step: int) -> list[dict[str, str]]:

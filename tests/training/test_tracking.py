@@ -17,7 +17,7 @@ from lightning.pytorch.utilities import rank_zero_only
 
 from crm.config import compose
 from crm.training.config import LoggerConfig
-from crm.training.tracking import build_loggers, finished, rows_before, track, wandb_mode
+from crm.training.tracking import build_loggers, finished, rows_before, run_loggers, track, wandb_mode
 from crm.training.train import run_training
 from tests.conftest import TINY_MODEL
 from tests.training.test_resume import StopAt
@@ -47,6 +47,23 @@ def test_a_resumed_run_goes_on_in_wandb_and_a_new_one_in_its_folder_does_not(
         build_loggers(settings, tmp_path, "name", "group", {}, rows)
     first, _, resumed, new = (call.kwargs["id"] for call in made.call_args_list)
     assert first == resumed != new
+
+
+def test_a_run_is_named_after_what_was_typed_and_its_group_has_all_seeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Mock()
+    monkeypatch.setattr("crm.training.tracking.build_loggers", made)
+    words = ["loss=cls", "head=pairwise_span", "optimizer.lr=0.01", "seed=3", "noise=add", "logger.mode=offline"]
+    config = compose("train", words, tmp_path)
+    run_loggers(config, {}, None)
+    (tmp_path / ".hydra").mkdir()
+    (tmp_path / ".hydra/overrides.yaml").write_text("".join(f"- {word}\n" for word in words))
+    run_loggers(config, {}, None)
+    bare, typed = (call.args[2:4] for call in made.call_args_list)
+    assert bare == ("tiny pairwise_span simulation seed 3", "tiny pairwise_span simulation")
+    group = "tiny pairwise_span simulation optimizer.lr=0.01 noise=add"
+    assert typed == (f"{group} seed 3", group)
 
 
 def test_a_run_that_fails_is_a_failed_one_in_wandb_and_only_finite_numbers_are_logged(
@@ -106,7 +123,7 @@ def test_every_tracker_has_the_run(offline: None, tmp_path: Path) -> None:
         time.sleep(0.2)
     content = file.read_bytes()
     assert b'"hidden_size": 16' in content or b'"hidden_size":16' in content, "the config is not a plain dict"
-    for text in (b"tiny scalar simulation seed 42", b"tiny scalar ranking", b"train/gradient_norm", b"best/accuracy"):
+    for text in (b"tiny scalar simulation seed 42", b"train/gradient_norm", b"best/accuracy"):
         assert text in content
     steps = pd.read_csv(tmp_path / "metrics.csv").dropna(subset=["train/loss"])["step"].tolist()
     assert steps == list(range(6)), "those before the resume too"
