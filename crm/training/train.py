@@ -67,6 +67,8 @@ from crm.training.resume import BEST, SUMMARY, checkpoint_to_resume
 from crm.training.tracking import finished, log_summary, run_loggers
 
 log = logging.getLogger(__name__)
+THREADS = torch.get_num_threads()
+"""Torch's default: a job of a sweep sets what the next one may not want."""
 SAMPLE = 16
 """Comparisons of validation whose states show a late head what a pretrained backbone's are like."""
 
@@ -131,8 +133,8 @@ def settle_hardware(config: TrainConfig) -> None:
     if config.model.path is not None:
         check_reachable(config.model.path, config.model.revision)
     settle_memory(config)
-    if threads := config.trainer.threads or (1 if config.model.path is None else 0):  # more slow down a small model
-        torch.set_num_threads(threads)
+    small = config.model.path is None  # more than one thread slows it down
+    torch.set_num_threads(config.trainer.threads or (1 if small else THREADS))
 
 
 def standardise(model: RewardModel, data: PreferenceDataModule) -> None:

@@ -20,6 +20,7 @@ from transformers import AutoModel, AutoTokenizer
 from transformers.utils import logging as bars
 
 import crm.training.callbacks
+import crm.training.train
 from crm.config import compose
 from crm.judges.crm_judge import open_checkpoint
 from crm.model.backbone import show_loading
@@ -29,7 +30,7 @@ from crm.training.callbacks import rates
 from crm.training.config import TrainerConfig
 from crm.training.datamodule import PreferenceDataModule
 from crm.training.devices import settle_precision
-from crm.training.train import TrainingOutcome, build_model, run_training
+from crm.training.train import TrainingOutcome, build_model, run_training, settle_hardware
 from tests.conftest import TINY_MODEL, rounding
 
 TINY = [
@@ -77,6 +78,18 @@ def test_the_folder_holds_config_curves_summary_and_the_model_of_the_best_step(
     assert len(losses) == 3, "a validation a step, and no row for the weights measured at the end"
     assert outcome.validation_loss == pytest.approx(min(losses))
     assert sum(read) == 4 * summary["counts"]["validation_made"], "once each in the run, and of the best weights"
+
+
+def test_a_job_does_not_leave_its_threads_to_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crm.training.train, "THREADS", 3)
+    monkeypatch.setattr(crm.training.train, "check_reachable", lambda *_: None)
+    monkeypatch.setattr(crm.training.train, "settle_memory", lambda *_: None)
+    before, found = torch.get_num_threads(), []
+    for words in ([], ["trainer.threads=2"], ["model.path=x"]):
+        settle_hardware(compose("train", [*TINY, "trainer=cpu", *words], tmp_path))
+        found.append(torch.get_num_threads())
+    torch.set_num_threads(before)
+    assert found == [1, 2, 3]
 
 
 class Worse(Callback):
