@@ -61,13 +61,25 @@ class LastCheckpoint(Checkpoint):
         self._due = self._asked = self._stop = False
         self._step = 0
         self._handlers: dict[int, Any] = {}
+        self._draws: dict[str, Tensor] = {}
 
     def on_train_start(self, trainer: L.Trainer, pl_module: Any) -> None:
         """Handle Ctrl-C, at which Lightning would exit amid a step."""
         self._step = trainer.global_step
+        for device, state in self._draws.items():
+            {"cpu": torch.set_rng_state, "cuda": torch.cuda.set_rng_state}[device](state)
         if threading.current_thread() is threading.main_thread():
             kinds = (signal.SIGINT, signal.SIGTERM) if trainer.world_size == 1 else (signal.SIGINT,)
             self._handlers = {kind: signal.signal(kind, self._ask_to_stop) for kind in kinds}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where torch's random numbers are, on this device: dropout draws them."""
+        cuda = {"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_initialized() else {}  # type: ignore[no-untyped-call]
+        return {"cpu": torch.get_rng_state(), **cuda}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Leave it to `on_train_start`, before which others draw."""
+        self._draws = state_dict
 
     def _ask_to_stop(self, *_: Any) -> None:
         self.teardown()

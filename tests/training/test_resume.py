@@ -147,6 +147,16 @@ def test_a_resumed_run_reads_what_was_left_and_ends_the_same(
         assert len(votes) == len(set(votes)) > 20, "every vote once an epoch"
 
 
+@pytest.mark.slow
+def test_a_resumed_run_leaves_out_what_the_unbroken_one_does(tmp_path: Path) -> None:
+    dropout = ("head=late", "head.dropout=0.5", "schedule.max_steps=5", "noise=none", "batching.tokens=4000")
+    train(tmp_path / "whole", *dropout)
+    with pytest.raises(RuntimeError, match="crashed"):
+        train(tmp_path / "resumed", *dropout, callbacks=(StopAt(3),))
+    run_training(resumed(tmp_path / "resumed"))
+    assert_same_run(tmp_path / "resumed", tmp_path / "whole")
+
+
 class AtEnd(Callback):
     """A crash once the last step is saved."""
 
