@@ -160,18 +160,18 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
     ``model.path`` may be a checkpoint of an earlier run: training goes on from its backbone and its head.
     """
     settings, head, score = config.model, config.head.name, None
+    # Sharding distributes the weights of the first process: the others need none.
+    weights = config.trainer.strategy != "fsdp" or getattr(rank_zero_only, "rank", 0) == 0
     late = {name: getattr(config.head, name) for name in ("kept", "width")}
     if settings.path is None:
         assert settings.vocab_size and settings.hidden_size and settings.layers and settings.heads
         sizes = (settings.hidden_size, settings.layers, settings.heads, settings.max_length)
         tokenizer = train_tokenizer(tokenizer_texts(config.data.seed), settings.vocab_size)
         backbone: Any = build_tiny_backbone(len(tokenizer), *sizes, tokenizer.pad_token_id, config.seed)
-    elif (Path(settings.path) / MANIFEST).is_file():
+    elif (Path(settings.path) / MANIFEST).is_file() and weights:
         start, tokenizer, _ = load_checkpoint(Path(settings.path))
         backbone, score = start.backbone, start.score
     else:
-        # Sharding distributes the weights of the first process: the others need none.
-        weights = config.trainer.strategy != "fsdp" or getattr(rank_zero_only, "rank", 0) == 0
         backbone, tokenizer = load_backbone(settings.path, settings.revision, settings.max_length, weights)
     score = build_score(head, backbone.config.hidden_size, config.seed, score, **late)
     if isinstance(score, LateHead):
@@ -269,7 +269,8 @@ def validate_best(trainer: L.Trainer, lit: LitRewardModel, data: PreferenceDataM
         score = next(each for each in trainer.checkpoint_callbacks if isinstance(each, BestCheckpoint)).best_model_score
         if score is None or numbers["validation/loss"] < score:
             return numbers
-    load_whole(lit, torch.load(best, map_location="cpu", weights_only=True)["state_dict"])
+    # Mapped, not read: of shards the first process alone needs it.
+    load_whole(lit, torch.load(best, map_location="cpu", weights_only=True, mmap=True)["state_dict"])
     return trainer.validate(lit, datamodule=data, verbose=False)[0]
 
 

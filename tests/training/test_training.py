@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -16,6 +17,7 @@ import torch
 import yaml
 from huggingface_hub.utils import are_progress_bars_disabled
 from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.utilities import rank_zero_only
 from transformers import AutoModel, AutoTokenizer
 from transformers.utils import logging as bars
 
@@ -115,7 +117,11 @@ class Worse(Callback):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("worse", ["validated", "last"])
-def test_the_last_weights_compete_where_no_validation_followed_them(worse: str, tmp_path: Path) -> None:
+def test_the_last_weights_compete_where_no_validation_followed_them(
+    worse: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = Mock(side_effect=torch.load)
+    monkeypatch.setattr(torch, "load", load)
     watch, settings = Worse(worse), ("loss=ranking", "schedule.max_steps=3", "schedule.validate_every=2")
     outcome = run_training(compose("train", [*TINY, *settings], tmp_path), [watch])
     table = pd.read_csv(tmp_path / "metrics.csv").dropna(subset=["validation/loss"])
@@ -123,16 +129,21 @@ def test_the_last_weights_compete_where_no_validation_followed_them(worse: str, 
     assert outcome.validation_loss == pytest.approx(table["validation/loss"].min())
     exported = load_checkpoint(outcome.checkpoint)[0].score.weight
     assert torch.equal(exported, watch.last) == (worse == "validated")
+    assert all(call.kwargs["mmap"] for call in load.call_args_list), "every rank would hold all of it"
 
 
 @pytest.mark.slow
 def test_a_run_goes_on_from_the_weights_of_a_checkpoint(
-    run: tuple[Path, TrainingOutcome, list[int]], tmp_path: Path
+    run: tuple[Path, TrainingOutcome, list[int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start = load_checkpoint(run[1].checkpoint)[0]
     settings = ("loss=ranking", f"model.path={run[1].checkpoint}")
     begun, _ = build_model(compose("train", [*TINY, *settings], tmp_path))
     assert all(torch.equal(weight, start.state_dict()[name]) for name, weight in begun.state_dict().items())
+    monkeypatch.setattr(rank_zero_only, "rank", 1)
+    other, _ = build_model(compose("train", [*TINY, *settings, "optimizer=paper", "trainer.strategy=fsdp"], tmp_path))
+    assert {part.device.type for part in other.backbone.parameters()} == {"meta"}, "its weights come from the first"
+    assert other.state_dict().keys() == begun.state_dict().keys()
     judge, manifest = open_checkpoint(run[1].checkpoint, batch_size=2, precision="32-true")
     assert manifest["template"] == judge.encoder.digest
 
