@@ -48,8 +48,7 @@ class StoppedError(Exception):
 class LastCheckpoint(Checkpoint):
     """Saves ``last.ckpt`` every ``every`` optimizer steps (0: never), and once the current step is done at Ctrl-C.
 
-    SIGTERM, which clusters send, is as Ctrl-C to a single process. Of several, one may be gone and the others wait for
-    it in vain, so that SIGTERM ends them at once.
+    SIGTERM, which clusters send, is as Ctrl-C, and one to any of several processes stops all at the same step.
 
     Where a validation follows the step it is saved after that: Lightning's `ModelCheckpoint` saves before, and a
     resumed run then skips the validation (2.6.6). A second Ctrl-C stops at once.
@@ -69,8 +68,7 @@ class LastCheckpoint(Checkpoint):
         for device, state in self._draws.items():
             {"cpu": torch.set_rng_state, "cuda": torch.cuda.set_rng_state}[device](state)
         if threading.current_thread() is threading.main_thread():
-            kinds = (signal.SIGINT, signal.SIGTERM) if trainer.world_size == 1 else (signal.SIGINT,)
-            self._handlers = {kind: signal.signal(kind, self._ask_to_stop) for kind in kinds}
+            self._handlers = {kind: signal.signal(kind, self._ask_to_stop) for kind in (signal.SIGINT, signal.SIGTERM)}
 
     def state_dict(self) -> dict[str, Any]:
         """Where torch's random numbers are, on this device: dropout draws them."""
@@ -82,8 +80,10 @@ class LastCheckpoint(Checkpoint):
         self._draws = state_dict
 
     def _ask_to_stop(self, *_: Any) -> None:
-        self.teardown()
+        if self._asked:
+            return  # a cluster may send SIGTERM twice
         self._asked = True
+        signal.signal(signal.SIGINT, self._handlers.pop(signal.SIGINT, signal.default_int_handler))
         rank_zero_only(log.info)("stopping after this step; once more (Ctrl-C) stops at once, without saving")
 
     def teardown(self, *_: Any, **__: Any) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,7 @@ from crm.training.lit_module import LitRewardModel
 from crm.training.loss import LossConfig
 from crm.training.train import TrainingOutcome, run_training
 from tests.conftest import TINY_MODEL, rounding
-from tests.training.test_resume import StopAt
+from tests.training.test_resume import CtrlC, StopAt
 
 OnRanks = Callable[..., None]
 TINY = (
@@ -110,6 +112,19 @@ def test_every_strategy_gives_the_run_of_one_process(
     assert files[0] == files[1]
     _, info = AutoModelForSequenceClassification.from_pretrained(tmp_path / "model", output_loading_info=True)
     assert not info["missing_keys"] and not info["mismatched_keys"] and not info["unexpected_keys"]
+
+
+def terminated(folder: Path, *overrides: str) -> None:
+    """SIGTERM to the second process alone, twice, as clusters do."""
+    callbacks = (CtrlC(2, signal.SIGTERM), CtrlC(2, signal.SIGTERM)) if os.environ["RANK"] == "1" else ()
+    with pytest.raises(KeyboardInterrupt, match="go on with: python train.py resume="):
+        train(folder, *overrides, callbacks=callbacks)
+
+
+@pytest.mark.slow
+def test_sigterm_to_one_process_saves_and_stops_all(on_ranks: OnRanks, tmp_path: Path) -> None:
+    on_ranks(2, terminated, tmp_path, *spread("ddp"))
+    assert torch.load(tmp_path / "checkpoints/last.ckpt", weights_only=True)["global_step"] == 3
 
 
 class Passes(Callback):
