@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from omegaconf import OmegaConf
 
@@ -52,8 +52,10 @@ def finished_before(config: TrainConfig) -> bool:
     finished = (folder / SUMMARY).is_file()
     if config.overwrite or not (finished or (folder / LAST).is_file()):
         return False
-    settings: Any = OmegaConf.to_container(OmegaConf.structured(config))
-    if shown := _differing(folder, settings):
+    saved, settings = _plain(OmegaConf.load(folder / "config.yaml")), _plain(OmegaConf.structured(config))
+    for name, value in settings["trainer"].items():  # what a run makes of auto
+        settings["trainer"][name] = saved["trainer"].get(name) if value == "auto" else value
+    if shown := _differing(saved, settings):
         raise AnotherRunError(
             f"{folder}: a run with other settings is there: {shown}. Name another hydra.sweep.dir, or overwrite=true "
             "replaces it"
@@ -74,7 +76,14 @@ def checkpoint_to_resume(config: TrainConfig, settings: Mapping[str, Any]) -> Pa
     last = Path(config.run_dir) / LAST
     if not last.is_file():
         raise ValueError(f"resume=true: no checkpoint {last}; give an interrupted run's folder as resume=<folder>")
-    if shown := _differing(last.parents[1], settings):
+    saved = _plain(OmegaConf.load(last.parents[1] / "config.yaml"))
+    before, now = (each["trainer"]["strategy"] for each in (saved, settings))
+    if (before == "fsdp") != (now == "fsdp"):
+        raise AnotherRunError(
+            f"resume=true trainer.strategy={now}: the run in {last.parents[1]} has trainer.strategy={before}, and fsdp "
+            f"numbers the optimizer's states in another way; use trainer.strategy={'fsdp' if now != 'fsdp' else 'ddp'}"
+        )
+    if shown := _differing(saved, settings):
         raise AnotherRunError(
             f"resume=true: {last} is of a run with other settings: {shown}. Give those of its config.yaml "
             f"(resume={last.parents[1]} does), or start a new run in another hydra.run.dir"
@@ -82,12 +91,14 @@ def checkpoint_to_resume(config: TrainConfig, settings: Mapping[str, Any]) -> Pa
     return last
 
 
-def _differing(folder: Path, settings: Mapping[str, Any]) -> str:
-    """In which of ``settings`` the run in ``folder`` differs, in words; ``precision=auto`` may be any there."""
-    saved: Any = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
+def _plain(settings: Any) -> dict[str, Any]:
+    return cast(dict[str, Any], OmegaConf.to_container(settings))
+
+
+def _differing(saved: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    """In which settings the two differ, in words."""
     before, now = _flat(saved), _flat(settings)
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    names = [name for name in names if (name, now.get(name)) != ("trainer.precision", "auto")]
     return "; ".join(f"{name} was {before.get(name)!r:.60}, now {now.get(name)!r:.60}" for name in names)
 
 

@@ -26,6 +26,7 @@ from crm.training.config import OptimizerConfig
 from crm.training.devices import build_strategy, gather, shard
 from crm.training.lit_module import LitRewardModel
 from crm.training.loss import LossConfig
+from crm.training.resume import AnotherRunError
 from crm.training.train import TrainingOutcome, run_training
 from tests.conftest import TINY_MODEL, rounding
 from tests.training.test_resume import CtrlC, StopAt
@@ -114,10 +115,23 @@ def test_every_strategy_gives_the_run_of_one_process(
     assert not info["missing_keys"] and not info["mismatched_keys"] and not info["unexpected_keys"]
 
 
+def refused(folder: Path, *overrides: str) -> None:
+    with pytest.raises(
+        AnotherRunError, match=r"trainer.strategy=fsdp: .*trainer.strategy=auto.* use trainer.strategy=ddp"
+    ):
+        train(folder, *overrides, "resume=true")
+
+
+@pytest.mark.slow
+def test_shards_do_not_take_over_an_optimizer_in_another_order(on_ranks: OnRanks, tmp_path: Path) -> None:
+    crash(tmp_path)
+    on_ranks(2, refused, tmp_path, *spread("fsdp"))
+
+
 def terminated(folder: Path, *overrides: str) -> None:
     """SIGTERM to the second process alone, twice, as clusters do."""
     callbacks = (CtrlC(2, signal.SIGTERM), CtrlC(2, signal.SIGTERM)) if os.environ["RANK"] == "1" else ()
-    with pytest.raises(KeyboardInterrupt, match="go on with: python train.py resume="):
+    with pytest.raises(KeyboardInterrupt, match=r"go on with: python train\.py resume="):
         train(folder, *overrides, callbacks=callbacks)
 
 
