@@ -46,7 +46,11 @@ class PreferenceDataModule(L.LightningDataModule):
         self.config, self.train, self.validation, self.encoder = config, train, validation, encoder
         self.world_size = config.trainer.processes
         self._kinds: dict[str, Any] = {"ties": config.loss.ties, "criteria_mode": config.criteria}
-        sequences = 1 if head_named(config.head.name).joint else 2
+        head = head_named(config.head.name)
+        sequences = 1 if head.joint else 2
+        if head.apart:  # it reads each criterion in a sequence of its own
+            sides = (side for row in (*train, *validation) for side in (row.criteria_a, row.criteria_b))
+            sequences += 1 if config.criteria == "none" else max(map(len, sides), default=0)
         rows = max(1, config.batching.tokens // (config.model.max_length * sequences))
         self.layout = packing_named(config.batching.name, config.batching.tokens) or Padding(rows, pad_id)
         sizes = {"step": config.schedule.comparisons_per_step, "seed": config.seed, "world_size": self.world_size}

@@ -30,7 +30,12 @@ def make_data(make_encoder, preferences):
         config.seed, config.schedule.comparisons_per_step = changes.get("seed", 0), rows
         config.batching.name, config.batching.tokens = ("tree", tokens) if tokens else ("padded", 10**6)
         train, validation = [*preferences, giant], [*preferences[:4], replace(giant, id="giant too")]
-        return PreferenceDataModule(config, train, validation, make_encoder("scalar", max_length), pad_id=0)
+        config.head.name, config.batching.tokens = (
+            changes.get("head", "scalar"),
+            changes.get("most", config.batching.tokens),
+        )
+        config.loss.off_criteria_penalty = changes.get("penalty", 0)
+        return PreferenceDataModule(config, train, validation, make_encoder(config.head.name, max_length), pad_id=0)
 
     return make
 
@@ -95,6 +100,13 @@ def test_validation_reads_both_directions_of_a_row_whatever_is_trained(make_data
         assert batch.reverse.tolist() == [row.direction == "reverse" for row in rows]
         assert paired.tolist() == [row.preference_id != "one side" for row in rows]
         assert counted.tolist() == [direction in ("random", "both", row.direction) for row in rows]
+
+
+def test_a_padded_pass_of_a_late_head_counts_the_sequences_of_criteria_too(make_data) -> None:
+    """Two responses and two criteria a comparison, of at most 300 tokens each."""
+    loader = make_data(head="late", max_length=300, rows=8, most=300 * 4 * 3).train_dataloader()
+    shapes = [batch.input_ids.shape for batch in loader]
+    assert len(shapes) > 1 and max(sequences for sequences, _ in shapes) <= 3 * 4
 
 
 def test_soft_ties_are_kept_as_one_half(make_data) -> None:
