@@ -155,7 +155,7 @@ class TrainConfig(Settings):
             self.direction.kind = "both" if own else "original"
         self.require(own or self.direction.kind == "original", "direction.kind", f"original {blind}")
         self.require(own or self.noise.kind == "none", "noise.kind", f"none {blind}")
-        apart = "0, but with head=late, which scores responses by every criterion of a batch"
+        apart = "0, but with head=late, which scores responses by every criterion of a pass"
         scored = f"0 with head={self.head.name}, which has no scores; use head=scalar or head=pairwise_span"
         self.require(head.apart or not self.loss.off_criteria_penalty, "loss.off_criteria_penalty", apart)
         self.require(head.has_scores or not self.loss.centre_scores, "loss.centre_scores", scored)

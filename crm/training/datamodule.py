@@ -52,6 +52,12 @@ class PreferenceDataModule(L.LightningDataModule):
             sides = (side for row in (*train, *validation) for side in (row.criteria_a, row.criteria_b))
             sequences += 1 if config.criteria == "none" else max(map(len, sides), default=0)
         rows = max(1, config.batching.tokens // (config.model.max_length * sequences))
+        if config.loss.off_criteria_penalty and config.batching.name == "padded" and rows == 1:
+            raise ValueError(
+                f"loss.off_criteria_penalty={config.loss.off_criteria_penalty}: needs two comparisons in a pass, and "
+                f"batching.tokens={config.batching.tokens} has room for one; raise that to "
+                f"{2 * config.model.max_length * sequences}"
+            )
         self.layout = packing_named(config.batching.name, config.batching.tokens) or Padding(rows, pad_id)
         sizes = {"step": config.schedule.comparisons_per_step, "seed": config.seed, "world_size": self.world_size}
         self.loader = TrainLoader(self.epoch_comparisons, encoder, self.layout, **sizes)  # draws when it is read
@@ -65,10 +71,7 @@ class PreferenceDataModule(L.LightningDataModule):
         return self.loader.size.a_step
 
     def counts(self) -> dict[str, int]:
-        """Rows of the first epoch: read, made, dropped and why, trained on; and those of validation.
-
-        Of the latter those ``decided`` are what the accuracy is of.
-        """
+        """Rows of the first epoch: read, made, dropped and why, trained on; and of validation, accuracy's too."""
         decided = [row for row in self.validation_rows if self.is_trained(row.comparison) and row.target != 0.5]
         return {
             "read": len(self.train),

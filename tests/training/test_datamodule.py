@@ -30,11 +30,9 @@ def make_data(make_encoder, preferences):
         config.seed, config.schedule.comparisons_per_step = changes.get("seed", 0), rows
         config.batching.name, config.batching.tokens = ("tree", tokens) if tokens else ("padded", 10**6)
         train, validation = [*preferences, giant], [*preferences[:4], replace(giant, id="giant too")]
-        config.head.name, config.batching.tokens = (
-            changes.get("head", "scalar"),
-            changes.get("most", config.batching.tokens),
-        )
-        config.loss.off_criteria_penalty = changes.get("penalty", 0)
+        config.batching.tokens = changes.get("most", config.batching.tokens)
+        config.model.max_length = max_length
+        config.head.name, config.loss.off_criteria_penalty = changes.get("head", "scalar"), changes.get("penalty", 0)
         return PreferenceDataModule(config, train, validation, make_encoder(config.head.name, max_length), pad_id=0)
 
     return make
@@ -107,6 +105,12 @@ def test_a_padded_pass_of_a_late_head_counts_the_sequences_of_criteria_too(make_
     loader = make_data(head="late", max_length=300, rows=8, most=300 * 4 * 3).train_dataloader()
     shapes = [batch.input_ids.shape for batch in loader]
     assert len(shapes) > 1 and max(sequences for sequences, _ in shapes) <= 3 * 4
+
+
+def test_a_penalty_that_would_be_zero_in_every_pass_is_refused(make_data) -> None:
+    with pytest.raises(ValueError, match=r"penalty=0.1: .* batching.tokens=2000 has room for one; raise that to 2400$"):
+        make_data(head="late", max_length=300, most=2000, penalty=0.1)
+    make_data(head="late", max_length=300, most=2400, penalty=0.1)
 
 
 def test_soft_ties_are_kept_as_one_half(make_data) -> None:
