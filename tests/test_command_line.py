@@ -195,7 +195,7 @@ def test_a_sweep_that_is_repeated_trains_what_is_missing_and_nothing_else(comman
     assert first.read_bytes() == trained and second.is_file()
     code, _, error = command("train", *words, "seed=1,3")
     assert code == 2 and "1 jobs of this sweep failed: 1" in error
-    assert "a run with other settings is there: seed was 2, now 3. Name another hydra.sweep.dir" in error
+    assert "a run with other settings is there: seed was 2, now 3. Give those of its config.yaml" in error
     second.unlink()  # as if it was interrupted after its last step
     assert command("train", *words, "seed=1,2")[0] == 0
     assert (first.read_bytes(), second.is_file()) == (trained, True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from omegaconf import OmegaConf
 
@@ -16,7 +16,7 @@ BEST, LAST, SUMMARY = Path("checkpoints/best.ckpt"), Path("checkpoints/last.ckpt
 IGNORED_ON_RESUME = {
     *("run_dir", "resume", "overwrite", "logger", "data.root", "schedule.name", "schedule.save_every"),
     *("model.gradient_checkpointing", "batching.tokens"),
-    *(f"trainer.{name}" for name in ("name", "accelerator", "devices", "nodes", "strategy")),
+    *(f"trainer.{name}" for name in ("name", "accelerator", "devices", "nodes")),
     *(f"trainer.{name}" for name in ("threads", "compile", "progress")),
 }
 """Settings that may differ when a run goes on: where and how fast the same numbers are computed. The loader compares
@@ -52,14 +52,8 @@ def finished_before(config: TrainConfig) -> bool:
     finished = (folder / SUMMARY).is_file()
     if config.overwrite or not (finished or (folder / LAST).is_file()):
         return False
-    saved, settings = _plain(OmegaConf.load(folder / "config.yaml")), _plain(OmegaConf.structured(config))
-    for name, value in settings["trainer"].items():  # what a run makes of auto
-        settings["trainer"][name] = saved["trainer"].get(name) if value == "auto" else value
-    if shown := _differing(saved, settings):
-        raise AnotherRunError(
-            f"{folder}: a run with other settings is there: {shown}. Name another hydra.sweep.dir, or overwrite=true "
-            "replaces it"
-        )
+    settings: Any = OmegaConf.to_container(OmegaConf.structured(config))
+    _check_same(folder, {**settings, "trainer": {k: v for k, v in settings["trainer"].items() if v != "auto"}})
     config.resume = not finished
     log.info("%s: %s", folder, "finished before" if finished else "goes on from its last checkpoint")
     return finished
@@ -76,30 +70,22 @@ def checkpoint_to_resume(config: TrainConfig, settings: Mapping[str, Any]) -> Pa
     last = Path(config.run_dir) / LAST
     if not last.is_file():
         raise ValueError(f"resume=true: no checkpoint {last}; give an interrupted run's folder as resume=<folder>")
-    saved = _plain(OmegaConf.load(last.parents[1] / "config.yaml"))
-    before, now = (each["trainer"]["strategy"] for each in (saved, settings))
-    if (before == "fsdp") != (now == "fsdp"):
-        raise AnotherRunError(
-            f"resume=true trainer.strategy={now}: the run in {last.parents[1]} has trainer.strategy={before}, and fsdp "
-            f"numbers the optimizer's states in another way; use trainer.strategy={'fsdp' if now != 'fsdp' else 'ddp'}"
-        )
-    if shown := _differing(saved, settings):
-        raise AnotherRunError(
-            f"resume=true: {last} is of a run with other settings: {shown}. Give those of its config.yaml "
-            f"(resume={last.parents[1]} does), or start a new run in another hydra.run.dir"
-        )
+    _check_same(Path(config.run_dir), settings)
     return last
 
 
-def _plain(settings: Any) -> dict[str, Any]:
-    return cast(dict[str, Any], OmegaConf.to_container(settings))
-
-
-def _differing(saved: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """In which settings the two differ, in words."""
+def _check_same(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Compare with the run in ``folder``; what ``settings`` leave out of its hardware may be anything there."""
+    saved: Any = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
+    saved["trainer"] = {name: value for name, value in saved["trainer"].items() if name in settings["trainer"]}
     before, now = _flat(saved), _flat(settings)
-    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    return "; ".join(f"{name} was {before.get(name)!r:.60}, now {now.get(name)!r:.60}" for name in names)
+    differing = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    if differing:
+        shown = "; ".join(f"{name} was {before.get(name)!r:.60}, now {now.get(name)!r:.60}" for name in differing)
+        raise AnotherRunError(
+            f"{folder}: a run with other settings is there: {shown}. Give those of its config.yaml (resume={folder} "
+            "does), or name another folder"
+        )
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -108,5 +94,7 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         full = f"{prefix}{name}"
         if full in IGNORED_ON_RESUME:
             continue
+        if full == "trainer.strategy":  # fsdp numbers the optimizer's states in another way
+            value = "ddp" if value == "auto" else value
         found |= _flat(value, f"{full}.") if isinstance(value, Mapping) and value else {full: value}
     return found

@@ -25,8 +25,7 @@ if TYPE_CHECKING:  # Lightning takes seconds to load, and rankings without W&B d
 
 log = logging.getLogger(__name__)
 NAMED = ("model", "head", "loss", "data", "data.path", "seed", "logger", "resume", "overwrite")
-LONGEST = 100
-"""Letters of a group; W&B takes 128 of a name."""
+"""Settings that a run's name has anyway, or that say nothing of it."""
 
 
 def run_loggers(config: TrainConfig, settings: dict[str, Any], resume: Path | None) -> list[Logger]:
@@ -36,7 +35,8 @@ def run_loggers(config: TrainConfig, settings: dict[str, Any], resume: Path | No
     done = torch.load(resume, map_location="cpu", weights_only=True, mmap=True)["global_step"] if resume else 0
     rows = rows_before(Path(config.run_dir) / "metrics.csv", done)
     data = Path(config.data.path).stem if config.data.path else config.data.name
-    group = " ".join([config.model.name, config.head.name, data, *overridden(Path(config.run_dir))])[:LONGEST]
+    group = " ".join([config.model.name, config.head.name, data, *overridden(Path(config.run_dir))])
+    group = group[:100]  # W&B takes 128, with the seed
     return build_loggers(config.logger, Path(config.run_dir), f"{group} seed {config.seed}", group, settings, rows)
 
 

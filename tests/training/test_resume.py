@@ -233,7 +233,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("changed", "why"),
     [
         ("seed=7", "seed was 42, now 7"),
-        ("schedule.max_steps=9", r"schedule.max_steps was 0, now 9.*or start a new run in another hydra.run.dir"),
+        ("schedule.max_steps=9", r"schedule.max_steps was 0, now 9.*or name another folder"),
     ],
 )
 def test_changed_settings_are_named_before_anything_is_written(changed: str, why: str, stopped: Path) -> None:
