@@ -31,7 +31,18 @@ _REPORT = re.compile(
     re.IGNORECASE,
 )
 """Reports that list what was wrong: "my last assistant was awful: long and full of emoji"."""
-_ASKS = re.compile(r"(?:so |now )?(?:i|please|give|show|be|use|keep|just|instead)\b", re.IGNORECASE)
+GOOD = "great|lovely|perfect|brilliant|wonderful|fantastic|bliss|spot on|a relief|a joy|a treat"
+_TOLD = re.compile(
+    rf"(?!.*\b(?:{GOOD}|love[ds]?|like[ds]?|enjoy(?:ed|s)?|miss(?:ed)?|finally|at last|should|must)\b)"
+    r"(?:it (?:was|never|always|keeps?|gave|told|had|wrote|came|went|spoke|said|made|took|left|sent|read|\w+ed)|"
+    r"every (?:\w+ )?(?:was|had|\w+ed)|(?:the|my|its|your) (?:last|old|former|previous|earlier) \w+ \w+)\b",
+    re.IGNORECASE,
+)
+"""Sentences that tell of an answer and do not praise it."""
+_NOT = re.compile(r"(?:never|not|no|without|did(?:n'?t| not))\b", re.IGNORECASE)
+_ASKS = re.compile(
+    r"(?:so |now )?(?:i|please|give|show|be|use|keep|just|instead|it (?:should|ought|must))\b", re.IGNORECASE
+)
 """What ends such a list."""
 _TOO = re.compile(r"(?:(?:far|way|much|a bit|always|just) )*(?:too|overly|so)\b", re.IGNORECASE)
 _WORDS = re.compile(
@@ -76,10 +87,15 @@ def is_report(part: str) -> bool:
     return _REPORT.search(part) is not None
 
 
+def is_told(sentence: str) -> bool:
+    """Whether a sentence tells of an answer without praise: what else it says of it was wrong."""
+    return _TOLD.match(sentence.strip()) is not None
+
+
 def _wrongs(parts: Sequence[str], words: Sequence[str], start: int) -> Iterator[int]:
     """Places from ``start`` on of what was wrong; "too long" says so itself."""
     for place in range(start, len(parts)):
-        if words[place] in ("but", "yet") or _ASKS.match(parts[place]):
+        if (words[place] in ("but", "yet") and not _NOT.match(parts[place])) or _ASKS.match(parts[place]):
             return
         if not _TOO.match(parts[place]):
             yield place
@@ -89,8 +105,10 @@ def _word(joint: str) -> str:
     return joint.strip(" ,").lower()
 
 
-def refused_along(parts: Sequence[str], joints: Sequence[str], asks_less: Sequence[bool]) -> set[int]:
-    """Places of ``parts`` that fall under a refusal in a part before them.
+def refused_along(
+    parts: Sequence[str], joints: Sequence[str], asks_less: Sequence[bool], told: bool = False
+) -> set[int]:
+    """Places of ``parts`` that fall under a refusal in a part before them, or under the first if that is `is_told`.
 
     ``joints`` are what stands before each part. One that ``asks_less`` ("short answers") stands for itself, unless
     "or" stands before it.
@@ -105,7 +123,7 @@ def refused_along(parts: Sequence[str], joints: Sequence[str], asks_less: Sequen
         len(part.split()) <= MOST + 2 * (word in _OR) or part.startswith("from ")
         for part, word in zip(parts, words, strict=True)
     ]
-    found: set[int] = set()
+    found: set[int] = set(_wrongs(parts, words, 1)) if told else set()
     for place, part in enumerate(parts):
         end = place + 1
         while end < len(parts) and listed[end] and brief[end] and not _VERBS.search(parts[end]):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from crm.judges.refusals import BAD, COLON, QUOTED, is_own
+from crm.judges.refusals import BAD, COLON, GOOD, QUOTED, is_own
 
 Span = tuple[int, int]
 
@@ -29,9 +29,8 @@ _TAIL = (
     r"if you (?:would|could|can|will|please|don['’]?t mind)(?: be so kind)?|(?:but |so )?why(?: though)?)\W*"
 )
 """Ends that ask for nothing."""
-_GOOD = "great|lovely|perfect|brilliant|wonderful|fantastic|bliss|spot on|a relief|a joy|a treat"
 _FELT = re.compile(
-    rf"(?:(?:so|it was|that was|was|it['’]s|that['’]s|just|what|absolutely|really|simply|truly) )*(?:{BAD}|{_GOOD})|"
+    rf"(?:(?:so|it was|that was|was|it['’]s|that['’]s|just|what|absolutely|really|simply|truly) )*(?:{BAD}|{GOOD})|"
     r"(?:and )?i (?:really )?(?:hated|loved|miss|missed) (?:it|that|this|them)|"
     r"(?:it|that) (?:drove|drives) me (?:mad|crazy|nuts|up the wall)|(?:it|that) (?:wore|wears) me out|ugh|yuck",
     re.IGNORECASE,
