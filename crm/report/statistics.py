@@ -146,17 +146,17 @@ def rank_correlation(first: Floats, second: Floats) -> float:
 def _sandwich(data: Floats, clusters: Sequence[Any], strata: Strata | None = None) -> tuple[float, float, int]:
     """Mean, cluster-robust standard error with the G / (G - 1) correction (0 for one cluster), and G.
 
-    A row adds its distance from its own stratum's mean: the difference between strata is no error.
+    A row adds its distance from its own stratum's mean: the difference between strata is no error. A stratum of one
+    cluster, such as a user, has no spread of its own: its rows add their distance from the mean of all.
     """
     keys = [()] * len(data) if strata is None else strata
-    stratum, _ = _index(keys)
-    means = np.bincount(stratum, weights=data) / np.bincount(stratum)
-    weights = _shares(keys)
-    index, groups = _index(clusters)
-    sums = np.bincount(index, weights=weights * (data - means[stratum]))
+    (stratum, _), (index, groups), weights = _index(keys), _index(clusters), _shares(keys)
+    mean = float(data.mean() if strata is None else weights @ data)
+    alone = np.bincount(np.unique([stratum, index], axis=1)[0]) == 1
+    centres = np.where(alone, mean, np.bincount(stratum, weights=data) / np.bincount(stratum))
+    sums = np.bincount(index, weights=weights * (data - centres[stratum]))
     variance = float(sums @ sums) * groups / (groups - 1) if groups > 1 else 0.0
-    mean = data.mean() if strata is None else weights @ data
-    return float(mean), float(np.sqrt(variance)), groups
+    return mean, float(np.sqrt(variance)), groups
 
 
 def _shares(strata: Strata) -> Floats:

@@ -142,6 +142,28 @@ def test_a_paired_difference_has_the_p_value_of_a_paired_t_test():
     assert paired(*points, macro=False)[1] == pytest.approx(stats.ttest_rel(one, other).pvalue)
 
 
+@pytest.mark.parametrize("sizes", [[5] * 131, [1, 4, 9, 2, 6] * 6])
+def test_users_with_their_own_means_are_the_observations(sizes):
+    """As in PersonalRewardBench, where a user is both what is averaged by and what is resampled."""
+    rng = np.random.default_rng(0)
+    one, other = (
+        [Point("m", f"{user}.{n}", f"{user}", float(rng.integers(2)), (f"{user}",))
+         for user, size in enumerate(sizes) for n in range(size)]
+        for _ in range(2)
+    )  # fmt: skip
+    means = [
+        [np.mean([point.value for point in points if point.cluster == f"{user}"]) for user in range(len(sizes))]
+        for points in (one, other)
+    ]
+    found, p = paired(one, other, macro=True)
+    expected = stats.ttest_rel(*means)
+    limits = expected.confidence_interval()
+    assert (found.low, found.high) == pytest.approx((limits.low, limits.high))
+    assert p == pytest.approx(expected.pvalue)
+    alone = estimate(one, macro=True)
+    assert (alone.mean, alone.standard_error) == pytest.approx((np.mean(means[0]), stats.sem(means[0])))
+
+
 def test_a_difference_is_no_proportion():
     lost, won = ([Point("m", str(n), str(n), value) for n, value in enumerate(row)] for row in ([0] * 4, [1, 1, 0, 1]))
     found, p = paired(won, lost, macro=False)  # 1, 1, 0 and 1, all in [0, 1]
