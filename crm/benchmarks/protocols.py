@@ -1,7 +1,7 @@
 """What benchmarks ask, and how they count: from scores of items to the points that their metrics are means of.
 
-A response without a score is never the best, and an item without a verdict counts as wrong, as the benchmarks have it;
-the share of those stands beside every number.
+An item with a response that could not be read counts as wrong, as the benchmarks have it; the share of those stands
+beside every number.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def reward_bench_2(items: Sequence[Item], scores: Scores) -> Iterator[Point]:
             clusters[number] = item.cluster
             continue
         best = max(known)
-        won = 1 / known.count(best) if known[0] == best > -math.inf else 0.0
+        won = 1 / known.count(best) if None not in own and known[0] == best else 0.0
         yield Point("accuracy", item.id, item.cluster, won, item.category)
     for number, value in zip(tied, ties(list(tied.values())).tolist(), strict=True):
         yield Point("accuracy", f"{TIES}:{number}", clusters[number], value, (TIES,))
@@ -164,10 +164,9 @@ def best_of_k(items: Sequence[Item], scores: Scores) -> Iterator[Point]:
     for item, own in zip(items, scores, strict=True):
         known = _known(own)
         best = max(range(len(known)), key=lambda place: known[place])
-        grade = item.values[best] if known[best] > -math.inf else 0.0
-        yield Point("best_of_k", item.id, item.cluster, grade, item.category)
+        yield Point("best_of_k", item.id, item.cluster, 0.0 if None in own else item.values[best], item.category)
         pairs = [
-            float(known[good] > known[bad])
+            float(known[good] > known[bad] > -math.inf)
             for good, bad in product(range(len(known)), repeat=2)
             if item.values[good] > item.values[bad]
         ]

@@ -105,6 +105,15 @@ def test_an_unread_pair_counts_as_wrong():
     assert values(list(protocols.pairwise([item("a", 2)] * 3, [[1, 0], [0, 0], [None, 0]])), "accuracy") == [1, 0, 0]
 
 
+def test_an_unread_response_wins_nothing_for_the_others():
+    (of_four,) = protocols.reward_bench_2([item("a", 4, category=("Math",))], [[0.1, None, None, None]])
+    assert of_four.value == 0
+    graded = item("a", 4, values=(1.0, 0.0, 0.0, 1.0))
+    points = list(protocols.best_of_k([graded], [[0.5, None, 0.1, None]]))
+    assert values(points, "best_of_k") == [0]
+    assert values(points, "accuracy") == [0.25], "of four pairs, one of two that were read"
+
+
 def test_a_macro_mean_goes_level_by_level():
     points = [
         Point("m", "a", "a", 1.0, ("chat", "chat")),
