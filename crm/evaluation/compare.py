@@ -45,7 +45,7 @@ def compare(first: Sequence[Sample], second: Sequence[Sample]) -> dict[str, Any]
                 f"comparison_id: {sample.comparison_id} has another label or prompt for each judge; "
                 "they read different data"
             )
-    judged = [pair for pair in pairs if all(side.label is not None and not side.failures for side in pair)]
+    judged = [pair for pair in pairs if all(side.label is not None and side.judged for side in pair)]
     if not judged:
         raise ValueError("comparisons: none with a label and a verdict of both judges")
     labels = [sample.label or 0 for sample, _ in judged]

@@ -79,8 +79,8 @@ def _keys(path: Path) -> set[tuple[str, str]]:
 class Sample:
     """One comparison with its orders put together: mean ``logit``, 1 if the label is A else 0 (None for a tie).
 
-    ``failures`` are those of its readings; with any, it has no verdict, and ``logit`` is NaN. ``tokens`` is the sum
-    over its readings, NaN where one of them is not known.
+    ``failures`` are those of its readings; with any, or with an order that has no reading, it has no verdict, and
+    ``logit`` is NaN. ``tokens`` is the sum over its readings, NaN where one of them is not known.
     """
 
     comparison_id: str
@@ -90,6 +90,11 @@ class Sample:
     orders: dict[str, float]
     failures: tuple[str, ...] = ()
     tokens: float = math.nan
+
+    @property
+    def judged(self) -> bool:
+        """Whether there is a verdict."""
+        return not math.isnan(self.logit)
 
 
 def to_samples(predictions: Iterable[Prediction]) -> dict[str, list[Sample]]:
@@ -105,6 +110,6 @@ def _sample(readings: Mapping[str, Prediction]) -> Sample:
     label = None if first.label == "tie" else int(first.label == "a")
     failures = tuple(reading.failure for reading in readings.values() if reading.failure is not None)
     orders = {name: r.preference_logit for name, r in readings.items() if r.preference_logit is not None}
-    logit = math.nan if failures else sum(orders.values()) / len(orders)
+    logit = sum(orders.values()) / 2 if len(orders) == 2 else math.nan
     tokens = float(sum(math.nan if reading.tokens is None else reading.tokens for reading in readings.values()))
     return Sample(first.comparison_id, first.cluster, label, logit, orders, failures, tokens)

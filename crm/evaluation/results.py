@@ -2,7 +2,8 @@
 
 The two orders of a comparison are one sample: their logits are averaged. Comparisons labelled ``tie`` have no right
 answer; they are counted (``n_ties``) and left out of the metrics that need one. So are comparisons on which the judge
-failed in one order or both: no verdict is not a wrong one, and ``failure_rate`` says how many there are.
+failed in one order or both, or that it read in one order alone: no verdict is not a wrong one. ``failure_rate`` and
+``n_one_order`` say how many there are.
 """
 
 from __future__ import annotations
@@ -12,10 +13,9 @@ import math
 import platform
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -60,7 +60,7 @@ def summarise(
 
 
 def _labelled(samples: Sequence[Sample]) -> list[Sample]:
-    return [sample for sample in samples if sample.label is not None and not sample.failures]
+    return [sample for sample in samples if sample.label is not None and sample.judged]
 
 
 def _columns(samples: list[Sample]) -> tuple[Floats, Floats, list[str]]:
@@ -70,7 +70,7 @@ def _columns(samples: list[Sample]) -> tuple[Floats, Floats, list[str]]:
 
 
 def _metrics(samples: list[Sample]) -> dict[str, Interval]:
-    labelled, judged = _labelled(samples), [sample for sample in samples if not sample.failures]
+    labelled, both = _labelled(samples), [sample for sample in samples if sample.judged]
     metrics: dict[str, Interval] = {}
     if labelled:
         logits, labels, clusters = _columns(labelled)
@@ -81,14 +81,13 @@ def _metrics(samples: list[Sample]) -> dict[str, Interval]:
         error = expected_calibration_error(logits, labels)
         unknown, groups = math.nan, len(set(clusters))
         metrics["expected_calibration_error"] = Interval(error, unknown, unknown, unknown, len(logits), groups)
-    both = [sample for sample in judged if len(sample.orders) == 2]
     if both:
         keys = [sample.cluster for sample in both]
         ab, ba = (np.array([sample.orders[order] for sample in both]) for order in ("ab", "ba"))
         metrics["flip_rate"] = cluster_interval((np.sign(ab) != np.sign(ba)).astype(float), keys)
         metrics["p_first"] = mean_interval((special.expit(ab) + special.expit(-ba)) / 2, keys)
     metrics["n_ties"] = _count(sum(sample.label is None for sample in samples), len(samples))
-    metrics["n_one_order"] = _count(len(judged) - len(both), len(samples))
+    metrics["n_one_order"] = _count(sum(not (row.judged or row.failures) for row in samples), len(samples))
     clusters = [sample.cluster for sample in samples]
     metrics["failure_rate"] = cluster_interval([float(bool(sample.failures)) for sample in samples], clusters)
     known = [sample for sample in samples if sample.tokens == sample.tokens]
@@ -98,13 +97,10 @@ def _metrics(samples: list[Sample]) -> dict[str, Interval]:
 
 
 def _accuracy_sum(plus: list[Sample], minus: list[Sample]) -> Interval | None:
-    """acc(+) + acc(-), in [0, 2], of the pairs with a verdict in both suites, each in the orders that both have."""
+    """acc(+) + acc(-), in [0, 2], of the pairs with a verdict in both suites."""
     mirror = {_pair(sample): sample for sample in minus}
-    matched: list[Sample] = []
-    for one in plus:
-        other = mirror.get(_pair(one))
-        if other is not None and (orders := sorted(one.orders.keys() & other.orders.keys())):
-            matched += (replace(row, logit=fmean(row.orders[name] for name in orders)) for row in (one, other))
+    pairs = [(one, mirror[_pair(one)]) for one in plus if _pair(one) in mirror]
+    matched = [row for pair in pairs for row in pair]
     if not matched:
         return None
     half = cluster_interval(correctness(*_columns(matched)[:2]), _columns(matched)[2])

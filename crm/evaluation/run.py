@@ -116,9 +116,10 @@ def _check_verdicts(found: SuiteReadings, opened: OpenedJudge, suites: Suites, j
         )
     if not found.predictions:
         raise ValueError(f"suite: {', '.join(suites)}: no comparison to evaluate; choose suites that this data fills")
-    if all(sample.failures for samples in to_samples(found.predictions).values() for sample in samples):
+    if not any(sample.judged for samples in to_samples(found.predictions).values() for sample in samples):
         kinds = Counter(row.failure for row in found.predictions if row.failure is not None)
-        counted = ", ".join(f"{kind} {count}" for kind, count in kinds.most_common())
+        kinds[opened.judge.left_out] += unread
+        counted = ", ".join(f"{kind} {count}" for kind, count in kinds.most_common() if count)
         raise ValueError(
             f"judge={judge}: no comparison has a verdict ({len(found.predictions)} readings: {counted}), so "
             f"there is nothing to evaluate; {NO_VERDICT if judge == 'llm' else 'take another judge'}"

@@ -106,7 +106,7 @@ def paired_difference(claim: Claim, plan: Plan, seeds: Sequence[int]) -> Cell:
             first, second = ({sample.comparison_id: sample for sample in found[suite]} for found in rows)
             for name in sorted(first.keys() & second.keys()):
                 pair = first[name], second[name]
-                if pair[0].label is not None and not (pair[0].failures or pair[1].failures):
+                if pair[0].label is not None and pair[0].judged and pair[1].judged:
                     right = correctness([sample.logit for sample in pair], [pair[0].label] * 2)
                     differences.append(float(right[0] - right[1]))
                     clusters.append(pair[0].cluster)

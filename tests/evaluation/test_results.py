@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crm.config import compose
-from crm.evaluation.predictions import read_predictions
+from crm.evaluation.compare import compare
+from crm.evaluation.predictions import read_predictions, to_samples
 from crm.evaluation.results import read_results, summarise, write_results
 from crm.evaluation.run import run_evaluation
 from crm.io.files import replace_file, with_nulls
@@ -70,17 +71,30 @@ def test_a_judge_that_ignores_the_criteria_sums_to_one() -> None:
     assert total.standard_error == pytest.approx(0, abs=1e-12)
 
 
+def test_a_comparison_that_got_one_reply_of_two_has_no_verdict() -> None:
+    """A judge that names the first response is right by chance where the other order has no answer."""
+    whole = [row for i in range(2) for row in both(f"{i}", 1.0, -1.0)]
+    halves = [reading(f"half {i}", "ab", 1.0) for i in range(8)]
+    found = {row.metric: row for row in summarise([*whole, *halves])}
+    assert (found["accuracy"].value, found["accuracy"].n, found["n_one_order"].value) == (0.5, 2, 8)
+    minus = [replace(row, suite="D-", label="b") for row in [*whole, *halves]]
+    assert [r.n for r in summarise([*whole, *halves, *minus]) if r.metric == "accuracy_sum"] == [4]
+    samples = to_samples([*whole, *halves])["D+"]
+    assert compare(samples, samples)["n"] == 2
+
+
 def test_accuracy_sum_is_of_the_pairs_with_a_verdict_in_both_suites() -> None:
     """Of ten pairs that both suites have; twenty more in T+ alone, whose accuracy is another, take no part."""
-    plus = [reading(f"p{i}|original|none", "ab", 1.0 if i < 10 else -1.0, suite="T+_add") for i in range(30)]
-    minus = [reading(f"p{i}|reverse|add", "ab", 1.0 if i < 5 else -1.0, suite="T-_add") for i in range(10)]
+    signs = [1.0 if i < 10 else -1.0 for i in range(30)], [1.0 if i < 5 else -1.0 for i in range(10)]
+    plus = [row for i, sign in enumerate(signs[0]) for row in both(f"p{i}|original|none", sign, sign, suite="T+_add")]
+    minus = [row for i, sign in enumerate(signs[1]) for row in both(f"p{i}|reverse|add", sign, sign, suite="T-_add")]
     failed = Prediction("p10|reverse|add", "ab", None, "b", "p10", "T-_add", "f0", failure="no_verdict")
     plus, minus = ([replace(row, cluster=row.comparison_id.split("|")[0]) for row in rows] for rows in (plus, minus))
     total = next(r for r in summarise([*plus, *minus, failed]) if r.metric == "accuracy_sum")
     assert (total.suite, total.value, total.n) == ("T_add", pytest.approx(1.0 + 0.5), 20)
     # Ten pairs, each with a sum of 1 or 2: the standard error of their mean, by hand.
     assert total.standard_error == pytest.approx(math.sqrt(10 * 0.25 / 9 / 10))
-    assert not [r for r in summarise([*plus[10:], *minus]) if r.metric == "accuracy_sum"], "no pair is in both"
+    assert not [r for r in summarise([*plus[20:], *minus]) if r.metric == "accuracy_sum"], "no pair is in both"
 
 
 @settings(derandomize=True, deadline=None, max_examples=40)

@@ -97,22 +97,22 @@ def test_a_model_that_chat_is_the_length_judge(chat: Chat, tmp_path: Path, caplo
 def test_failures_are_counted_and_what_got_no_reply_is_asked_again(chat: Chat, tmp_path: Path) -> None:
     def answer(material: dict[str, Any]) -> Answer:
         place = chat.count
-        if place % 4 == 0:
+        if place % 5 == 0:
             return 500, "{}"
-        return completion("Answer B is better" if place % 4 == 1 else f"Verdict: {longer(material)}")
+        return completion("Answer B is better" if place % 5 == 1 else f"Verdict: {longer(material)}")
 
     chat.answer = answer
     settings = at(chat, "judge.concurrency=1")
     first = evaluate(tmp_path, "llm", *settings)
     run = json.loads((tmp_path / "llm" / "results.json").read_text())["run"]
     asked = chat.count
-    assert sum(run["left_out"].values()) == asked // 4 > 0
+    assert sum(run["left_out"].values()) == asked // 5 > 0
     caption = (tmp_path / "llm" / "suites.md").read_text().splitlines()[0]
     assert re.search(r"; [1-9]\d* readings left out", caption)
     assert first["D+", "failure_rate"].value > 0
     chat.answer = says_longer
     evaluate(tmp_path, "llm", *settings)
-    assert chat.count == asked + asked // 4, "those without a reply, not those without a verdict"
+    assert chat.count == asked + asked // 5, "those without a reply, not those without a verdict"
 
 
 def test_a_wrong_setting_is_named_before_data_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
