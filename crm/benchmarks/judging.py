@@ -88,24 +88,32 @@ def outcome(
 
 def judged(
     benchmark: Benchmark, opened: OpenedJudge, items: Sequence[Item], kind: str, progress: bool, processes: Processes
-) -> list[list[float | None]]:
-    """Scores of every item; what an earlier run has scored is read from its file beside the predictions."""
+) -> list[tuple[Item, list[float | None]]]:
+    """Every item with its scores; what an earlier run has scored is read from its file beside the predictions.
+
+    An item for which an endpoint gave no reply is left out, and asked again by the next run. Raises ``ValueError``
+    where all are.
+    """
     asked = json.dumps([[item.id, item.criteria, str(item.prompt), str(item.responses)] for item in items])
     key = hashlib.sha256(f"{opened.judge.digest} {asked}".encode()).hexdigest()[:16]
     path = opened.predictions / key / f"{benchmark.name}.jsonl"
     done = processes.from_first(lambda: _scores(path))
     missing = processes.share([item for item in items if item.id not in done])
-    score = _scorer(benchmark, Rewards(opened.judge))
+    rewards = Rewards(opened.judge)
+    score = _scorer(benchmark, rewards)
     starts, hidden = range(0, len(missing), PORTION), not (progress and processes.first)
     with part_of(path, processes.rank).open("a", encoding="utf-8") as file:
         for at in track(starts, f"{benchmark.name} ({SHOWN[kind]})", disable=hidden, transient=True):
             portion = missing[at : at + PORTION]
-            rows = zip(portion, score(portion), strict=True)
-            file.write("".join(json.dumps([item.id, own]) + "\n" for item, own in rows))
+            rows = list(zip(portion, score(portion), strict=True))
+            answered = [row for row in rows if row[0].group() not in rewards.unanswered]
+            file.write("".join(json.dumps([item.id, own]) + "\n" for item, own in answered))
             file.flush()
     processes.wait()
     done = processes.from_first(lambda: _scores(path))
-    return [done[item.id] for item in items]
+    if not done:
+        raise ValueError(f"{benchmark.title}: {opened.name}: none of {len(items)} items got a reply; the log says why")
+    return [(item, done[item.id]) for item in items if item.id in done]
 
 
 def _scores(path: Path) -> dict[str, list[float | None]]:

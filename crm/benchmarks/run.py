@@ -124,8 +124,10 @@ def run_one(
         own: dict[str, Outcome] = {}
         fitted = fit_users(opened, items, config.progress) if asked_users else []
         for kind, asked in (({"fitted": fitted} if fitted else {}) | shown).items():
-            scores = judged(benchmark, opened, asked, kind, config.progress, processes)
-            own[kind] = outcome(benchmark, opened.name, SHOWN[kind], asked, scores)
+            answered, scores = zip(*judged(benchmark, opened, asked, kind, config.progress, processes), strict=True)
+            own[kind] = outcome(benchmark, opened.name, SHOWN[kind], answered, scores)
+            if lacking := len(asked) - len(answered):
+                notes.append(f"{opened.name}: {lacking} items without a reply are left out (criteria: {SHOWN[kind]})")
         outcomes += own.values()
         notes += [f"{opened.name}: {text}" for text in remarks(benchmark, own)]
     blind = blind_outcomes(benchmark, shown["none"])

@@ -72,6 +72,8 @@ class Rewards:
         self.judge = judge
         self.pointwise = bool(getattr(judge, "pointwise", False))
         self._reader = judge.late_reader if isinstance(judge, CrmJudge) else None
+        self.unanswered: set[Group] = set()
+        """Groups of the last call for which an endpoint gave no reply at all: to be asked again."""
 
     def of_groups(self, groups: Sequence[Group]) -> list[list[Reward]]:
         """A reward for each response of each group, in their order."""
@@ -93,6 +95,9 @@ class Rewards:
         logits: dict[tuple[str, str], Reward] = {}
         for reading in self._read([(row, order) for row in rows for order in orders]):
             logits[reading.comparison.id, reading.order] = _finite(reading.preference_logit)
+        lacking = {row.id for row in rows for order in orders if (row.id, order) not in logits}
+        again = self.judge.left_out == "unanswered"
+        self.unanswered = {pair.group for row, pair in zip(rows, pairs, strict=True) if again and row.id in lacking}
         return [(logits.get((row.id, "ab")), logits.get((row.id, orders[-1]))) for row in rows]
 
     def why_no_reward(self, group: Group, at: int) -> str:

@@ -12,8 +12,14 @@ import pytest
 from huggingface_hub import ModelCard
 
 from crm.benchmarks import judging
+from crm.benchmarks.catalogue import BENCHMARKS
+from crm.benchmarks.protocols import Item
+from crm.io.processes import ALONE
+from crm.judges.judge import Reading
+from crm.judges.open import OpenedJudge
 from crm.model.export import export_model
 from tests.benchmarks.test_catalogue import ROWS
+from tests.conftest import say
 from tests.made_files import write_rows as write
 
 
@@ -90,6 +96,33 @@ def test_a_judge_that_compares_has_to_say_the_same_in_both_orders(command, root,
     out = evaluate(command, root, f"checkpoint={folder}", "suite=judge_bench")
     table = pd.read_csv(out / "judge_bench.csv", skiprows=1)
     assert table["accuracy"][0].startswith("0.000") and float(table["no verdict"][0]) == 0.5
+
+
+class Endpoint:
+    """Prefers the first response, but has ``replies`` for some of the calls alone."""
+
+    left_out, digest = "unanswered", "endpoint"
+
+    def __init__(self, replies: int) -> None:
+        self.replies = replies
+
+    def read(self, comparisons: Any) -> Any:
+        answered = comparisons[: self.replies]
+        yield [Reading(row, order, 1.0 if order == "ab" else -1.0) for row, order in answered]
+
+
+def test_what_got_no_reply_is_left_out_and_asked_again(tmp_path):
+    items = [Item(f"{n}", say(f"user: {n}"), (say("assistant: a"), say("assistant: b")), right=(0,)) for n in range(3)]
+
+    def scored(replies: int, name: str = "judge_bench") -> list[str]:
+        opened = OpenedJudge(Endpoint(replies), "endpoint", tmp_path)  # type: ignore[arg-type]
+        return [item.id for item, _ in judging.judged(BENCHMARKS[name], opened, items, "none", False, ALONE)]
+
+    for name in ("judge_bench", "ppe_preference"):
+        with pytest.raises(ValueError, match="endpoint: none of 3 items got a reply"):
+            scored(0, name)
+        assert scored(3, name) == ["0"], "one of two orders is no verdict"
+        assert scored(4, name) == ["0", "1", "2"], "two that were missing are asked, and no more"
 
 
 def test_criteria_of_users_are_proposed_from_their_other_votes(command, root, export, monkeypatch):
