@@ -28,8 +28,8 @@ class Benchmark:
     """``folder`` holds its files under the root of public sets; ``hub`` is where a missing one is fetched.
 
     ``address`` is where its owners publish what cannot be fetched. ``headline`` is the metric that is published,
-    ``macro`` whether it is a mean of the means of categories. ``shown_order``: whether a row says which response stands
-    first; ``both_orders``: a judge that compares has to say the same in both.
+    ``macro`` over how many levels of categories it is a mean of means, 0 for none. ``shown_order``: whether a row says
+    which response stands first; ``both_orders``: a judge that compares has to say the same in both.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Benchmark:
     address: str = ""
     shown_order: bool = False
     both_orders: bool = False
-    macro: bool = False
+    macro: int = 0
 
 
 def read_items(benchmark: Benchmark, *paths: Path, names: Sequence[str] = ()) -> list[Item]:

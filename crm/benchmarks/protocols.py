@@ -30,7 +30,7 @@ TIES = "Ties"
 class Item:
     """Responses to one prompt, of which those at the places ``right`` are correct.
 
-    ``category`` goes from the widest to the narrowest: a mean is taken level by level. ``values`` grade every response
+    ``category`` goes from the widest to the narrowest: means are taken level by level. ``values`` grade every response
     where a benchmark does. A ``user`` is fitted on the items whose ``split`` is not ``test``, and asked on the others.
     """
 

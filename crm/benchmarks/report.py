@@ -55,7 +55,7 @@ class Outcome:
         return sorted(found) if len(found) <= MOST_CATEGORIES else []
 
 
-def estimates(outcome: Outcome, macro: bool) -> dict[tuple[str, tuple[str, ...]], Interval]:
+def estimates(outcome: Outcome, macro: int) -> dict[tuple[str, tuple[str, ...]], Interval]:
     """By metric and category, of all of them first."""
     return {
         (metric, part): estimate(outcome.of(metric, part), macro)
@@ -64,10 +64,10 @@ def estimates(outcome: Outcome, macro: bool) -> dict[tuple[str, tuple[str, ...]]
     }
 
 
-def estimate(points: Sequence[Point], macro: bool) -> Interval:
+def estimate(points: Sequence[Point], macro: int) -> Interval:
     """Mean with a 95 % interval, clustered: of proportions `cluster_interval`, else Student's t.
 
-    With ``macro`` categories are strata. NaN limits for a single cluster.
+    Categories are strata as far as their ``macro`` widest levels. NaN limits for a single cluster.
     """
     values, clusters, strata = _columns(points, macro)
     if len(set(clusters)) > 1 and all(0 <= value <= 1 for value in values):
@@ -75,12 +75,12 @@ def estimate(points: Sequence[Point], macro: bool) -> Interval:
     return mean_interval(values, clusters, strata)
 
 
-def _columns(points: Sequence[Point], macro: bool) -> tuple[list[float], list[str], list[tuple[str, ...]] | None]:
-    strata = [point.category for point in points] if macro else None
+def _columns(points: Sequence[Point], macro: int) -> tuple[list[float], list[str], list[tuple[str, ...]] | None]:
+    strata = [point.category[:macro] for point in points] if macro else None
     return [point.value for point in points], [point.cluster for point in points], strata
 
 
-def paired(first: Sequence[Point], second: Sequence[Point], macro: bool) -> tuple[Interval, float]:
+def paired(first: Sequence[Point], second: Sequence[Point], macro: int) -> tuple[Interval, float]:
     """First minus second on the items of both, and the two-sided p-value of a clustered t-test.
 
     Where nothing varies there are no limits (NaN), and the p-value is that of a sign test.

@@ -121,8 +121,10 @@ def test_a_macro_mean_goes_level_by_level():
         Point("m", "c", "c", 1.0, ("safety", "refuse")),
         Point("m", "d", "d", 1.0, ("safety", "respond")),
     ]
-    assert estimate(points, macro=True).mean == pytest.approx((1 + (0.5 + 1) / 2) / 2)
-    assert estimate(points, macro=False).mean == 0.75
+    assert estimate(points, macro=2).mean == pytest.approx((1 + (0.5 + 1) / 2) / 2)
+    assert estimate(points, macro=1).mean == pytest.approx((1 + 2 / 3) / 2), "as RM-Bench's code pools safety"
+    assert estimate(points, macro=0).mean == 0.75
+    assert (BENCHMARKS["reward_bench"].macro, BENCHMARKS["rm_bench"].macro) == (2, 1)
 
 
 def test_the_interval_of_a_difference_is_that_of_the_ordinary_t_test():
