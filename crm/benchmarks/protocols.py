@@ -135,22 +135,24 @@ def ties(margins: Sequence[Mapping[str, tuple[float, float]]]) -> Floats:
 
     The score is .3 of the accuracy on tied prompts, .3 of that on their references, .2 each of the shares in which the
     gap (of the tied prompt; the smaller one of both) is larger than the spread of the right responses, and .01 of the
-    mean tanh of that gap over the spread less 1. Means are over the prompts that have what they need, as in
-    RewardBench's code (`process_single_model`), so that a share is weighted by the number of prompts in its mean.
+    mean tanh of that gap over the spread less 1 (1 or -1 at spread 0; 0 where both are 0 or not read). Means are over
+    the prompts that have what they need, as in RewardBench's code (`process_single_model`), so that a share is weighted
+    by the number of prompts in its mean.
     """
     unknown = (math.nan, math.nan)
     ref = np.array([own.get("ref", unknown)[0] for own in margins])
     tied, spread = np.array([own.get("tied", unknown) for own in margins]).reshape(-1, 2).T
     gap = np.minimum(ref, tied)
     known = ~(np.isnan(gap) | np.isnan(spread))
-    wide = known & (spread > 0) & np.isfinite(spread)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        wider = np.nan_to_num(np.tanh(gap / spread - 1))
     found = np.zeros(len(margins))
     for weight, values, among in (
         (0.3, tied > 0, ~np.isnan(tied)),
         (0.3, ref > 0, ~np.isnan(ref)),
         (0.2, tied > spread, known),
         (0.2, gap > spread, known),
-        (0.01, np.tanh(gap / np.where(wide, spread, 1.0) - 1), wide),
+        (0.01, wider, known),
     ):
         found[among] += weight * values[among] * len(margins) / max(among.sum(), 1)
     return found

@@ -56,7 +56,7 @@ def test_the_ties_score_by_hand():
 
 
 def reference_ties(scored: dict[str, tuple[list[float], int]]) -> float:
-    """The composite of the paper's appendix, means over prompts first, with numpy."""
+    """The composite of the owners' `process_single_model`, means over prompts first, with numpy."""
     gap, spread = {}, {}
     for name, (scores, right) in scored.items():
         good, bad = np.array(scores[:right]), np.array(scores[right:])
@@ -67,9 +67,10 @@ def reference_ties(scored: dict[str, tuple[list[float], int]]) -> float:
     width = np.array([spread[f"tied:{n}"] for n in numbers])
     known = ~np.isnan(width)
     smaller = np.minimum(ref, tied)
-    ratios = smaller[known & (width > 0)] / width[known & (width > 0)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tie_break = np.nan_to_num(np.tanh(smaller / width - 1)[known])
     parts = [(tied > 0).mean(), (ref > 0).mean(), (tied > width)[known].mean(), (smaller > width)[known].mean()]
-    return float(np.dot([0.3, 0.3, 0.2, 0.2], parts) + 0.01 * np.tanh(ratios - 1).mean())
+    return float(np.dot([0.3, 0.3, 0.2, 0.2], parts) + 0.01 * tie_break.mean())
 
 
 def scored_ties(seed: int) -> dict[str, tuple[list[float], int]]:
@@ -90,7 +91,7 @@ def points_of(scored: dict[str, tuple[list[float], int]]) -> list[Point]:
 @pytest.mark.parametrize("seed", range(25))
 def test_the_ties_score_is_that_of_a_second_computation(seed):
     scored = scored_ties(seed)
-    assert estimate(points_of(scored), macro=True).mean == pytest.approx(reference_ties(scored), abs=1e-12)
+    assert estimate(points_of(scored), macro=1).mean == pytest.approx(reference_ties(scored), abs=1e-12)
 
 
 def test_best_of_k_is_the_grade_of_the_highest_score():
@@ -129,12 +130,12 @@ def test_a_macro_mean_goes_level_by_level():
 
 def test_the_interval_of_a_difference_is_that_of_the_ordinary_t_test():
     numbers = [0.2, -0.9, 0.4, 0.6, 0.55]
-    found = estimate([Point("m", str(n), str(n), value) for n, value in enumerate(numbers)], macro=False)
+    found = estimate([Point("m", str(n), str(n), value) for n, value in enumerate(numbers)], macro=0)
     expected = stats.ttest_1samp(numbers, 0).confidence_interval()
     assert (found.low, found.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
 
 
-@pytest.mark.parametrize("macro", [False, True])
+@pytest.mark.parametrize("macro", [0, 1])
 def test_the_interval_of_a_proportion_is_that_of_every_suite(macro):
     rng = np.random.default_rng(0)
     right, clusters, kinds = rng.integers(0, 2, 60), rng.integers(0, 20, 60), rng.integers(0, 3, 60)
@@ -150,7 +151,7 @@ def test_the_interval_of_a_proportion_is_that_of_every_suite(macro):
 def test_a_paired_difference_has_the_p_value_of_a_paired_t_test():
     one, other = [0.2, 0.9, 0.4, 0.6], [0.1, 0.5, 0.45, 0.2]
     points = [[Point("m", str(n), str(n), value) for n, value in enumerate(row)] for row in (one, other)]
-    assert paired(*points, macro=False)[1] == pytest.approx(stats.ttest_rel(one, other).pvalue)
+    assert paired(*points, macro=0)[1] == pytest.approx(stats.ttest_rel(one, other).pvalue)
 
 
 @pytest.mark.parametrize("sizes", [[5] * 131, [1, 4, 9, 2, 6] * 6])
@@ -166,23 +167,23 @@ def test_users_with_their_own_means_are_the_observations(sizes):
         [np.mean([point.value for point in points if point.cluster == f"{user}"]) for user in range(len(sizes))]
         for points in (one, other)
     ]
-    found, p = paired(one, other, macro=True)
+    found, p = paired(one, other, macro=1)
     expected = stats.ttest_rel(*means)
     limits = expected.confidence_interval()
     assert (found.low, found.high) == pytest.approx((limits.low, limits.high))
     assert p == pytest.approx(expected.pvalue)
-    alone = estimate(one, macro=True)
+    alone = estimate(one, macro=1)
     assert (alone.mean, alone.standard_error) == pytest.approx((np.mean(means[0]), stats.sem(means[0])))
 
 
 def test_a_difference_is_no_proportion():
     lost, won = ([Point("m", str(n), str(n), value) for n, value in enumerate(row)] for row in ([0] * 4, [1, 1, 0, 1]))
-    found, p = paired(won, lost, macro=False)  # 1, 1, 0 and 1, all in [0, 1]
+    found, p = paired(won, lost, macro=0)  # 1, 1, 0 and 1, all in [0, 1]
     expected = stats.ttest_1samp([1, 1, 0, 1], 0).confidence_interval()
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
-    found, p = paired(won, won, macro=False)
+    found, p = paired(won, won, macro=0)
     assert (found.mean, p) == (0, 1) and math.isnan(found.low) and math.isnan(found.high)
-    assert paired(won[:2], lost[:2], macro=False)[1] == 0.5  # two wins of two
+    assert paired(won[:2], lost[:2], macro=0)[1] == 0.5  # two wins of two
 
 
 def test_a_ruler_that_wins_is_flagged():
