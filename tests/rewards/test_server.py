@@ -153,8 +153,9 @@ def test_other_mistakes_have_their_status_and_a_sentence(http: TestClient) -> No
     assert http.post("/v1/score", json={"groups": [group("a")]}).status_code == 200, "it goes on"
 
 
-def test_a_key_is_required_of_everything_but_health() -> None:
+def test_a_key_is_required_of_everything_but_health_and_descriptions() -> None:
     with TestClient(app_of(WordJudge(), key="hush")) as http:
+        assert [http.get(path).status_code for path in ("/docs", "/openapi.json")] == [200, 200]
         assert http.get("/health").json() == {
             "status": "ok",
             "model": "words",
