@@ -198,14 +198,18 @@ def write_rewardbench_2(out: Path, found: Sequence[Found], opened: OpenedJudge) 
 
 
 def write_model_index(config: EvaluateConfig, found: Sequence[Found], opened: OpenedJudge) -> None:
-    """Put the headlines into the ``model-index`` of the card of a model folder here."""
+    """Put headlines of whole benchmarks into the ``model-index`` of the card of a model folder here.
+
+    Those of other benchmarks stay.
+    """
     folders = [Path(str(config.checkpoint)) / part for part in (".", "model")]
     folder = next((each for each in folders if (each / MANIFEST).is_file() and (each / CARD).is_file()), None)
-    if config.judge.name != "crm" or folder is None:
+    if config.judge.name != "crm" or folder is None or config.limit:
         return
     card = ModelCard.load(folder / CARD)
     card.data.model_name = opened.name
-    card.data.eval_results = [
+    names = {each.benchmark.name for each in found}
+    card.data.eval_results = [row for row in card.data.eval_results or [] if row.dataset_type not in names] + [
         EvalResult(
             task_type="text-classification",
             dataset_type=each.benchmark.name,

@@ -70,6 +70,18 @@ def test_everything_that_is_there_is_on_one_card(command, root, export):
     assert {result.dataset_name for result in index} >= {"RewardBench 2", "RubricBench"}
 
 
+def test_a_model_card_keeps_what_other_runs_found(command, root, export):
+    folder = export("scalar")
+
+    def listed(*words: str) -> dict[str, float]:
+        evaluate(command, root, f"checkpoint={folder}", *words)
+        return {row.dataset_type: row.metric_value for row in ModelCard.load(folder / "README.md").data.eval_results}
+
+    first = listed("suite=judge_bench")
+    assert listed("suite=[judge_bench,reward_bench_2]", "limit=1") == first
+    assert listed("suite=reward_bench_2").keys() == {"judge_bench", "reward_bench_2"} > first.keys()
+
+
 def test_a_second_model_is_compared_on_the_same_items(command, root, export):
     words = (f"checkpoint={export('scalar')}", f"against={export('scalar', 3)}", "suite=judge_bench")
     out = evaluate(command, root, *words)
