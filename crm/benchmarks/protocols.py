@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from statistics import fmean
 
@@ -23,7 +23,7 @@ Scores = Sequence[Sequence[float | None]]
 """Of each item, a score for each of its responses; None where it could not be read."""
 STYLES = ("concise", "detailed", "markdown")
 """Of RM-Bench's three chosen and three rejected responses, in their order."""
-TIES = "Ties"
+TIES, MAIN_SPLIT = "Ties", "gpt-4o"
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,20 @@ def pairwise(items: Sequence[Item], scores: Scores) -> Iterator[Point]:
         right = item.right[0]
         won = None not in own and own[right] > own[1 - right]  # type: ignore[operator]
         yield Point("accuracy", item.id, item.cluster, float(won), item.category)
+
+
+def judge_bench(items: Sequence[Item], scores: Scores) -> Iterator[Point]:
+    """``accuracy`` of the GPT-4o split (of all, without one), as its owners count; ``category_mean`` of its categories.
+
+    ``other_split`` is the accuracy of the rest, pairs of Claude.
+    """
+    splits = {item.category[0] for item in items}
+    for item, point in zip(items, pairwise(items, scores), strict=True):
+        if MAIN_SPLIT in splits and item.category[0] != MAIN_SPLIT:
+            yield replace(point, metric="other_split")
+            continue
+        yield point
+        yield replace(point, metric="category_mean", category=item.category[1:])
 
 
 def rm_bench(items: Sequence[Item], scores: Scores) -> Iterator[Point]:

@@ -113,12 +113,13 @@ def table(benchmark: Benchmark, outcomes: Sequence[Outcome]) -> pd.DataFrame:
         rows.append(row)
     known = published().get(benchmark.name, {"models": {}})
     for model, percent in known["models"].items():
-        rows.append({"judge": model, "criteria": "published", benchmark.headline: number(percent / 100)})
+        metric = known.get("metric", benchmark.headline)
+        rows.append({"judge": model, "criteria": "published", metric: number(percent / 100)})
     return pd.DataFrame(rows).fillna("–")
 
 
 def published() -> dict[str, dict[str, Any]]:
-    """Numbers of others in percent, by benchmark: ``source`` and ``models``."""
+    """Numbers of others in percent, by benchmark: ``source``, ``models`` and, unless it is the headline, ``metric``."""
     known: dict[str, dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("published.yaml").read_text("utf-8"))
     return known
 

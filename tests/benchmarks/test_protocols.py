@@ -11,9 +11,9 @@ from scipy import stats
 
 from crm.benchmarks import protocols
 from crm.benchmarks.catalogue import BENCHMARKS
-from crm.benchmarks.judging import blind_outcomes
+from crm.benchmarks.judging import blind_outcomes, outcome
 from crm.benchmarks.protocols import Item, Point
-from crm.benchmarks.report import estimate, flags, paired
+from crm.benchmarks.report import estimate, estimates, flags, paired, table
 from crm.report.statistics import cluster_interval
 from tests.conftest import say
 
@@ -113,6 +113,17 @@ def test_an_unread_response_wins_nothing_for_the_others():
     points = list(protocols.best_of_k([graded], [[0.5, None, 0.1, None]]))
     assert values(points, "best_of_k") == [0]
     assert values(points, "accuracy") == [0.25], "of four pairs, one of two that were read"
+
+
+def test_judge_bench_is_its_gpt_4o_split_pooled_with_the_mean_of_categories_beside_it():
+    kinds = [("gpt-4o", "math"), *[("gpt-4o", "coding")] * 3, ("claude-3-5-sonnet", "math")]
+    rows = [item(f"{n}", 2, category=kind) for n, kind in enumerate(kinds)]
+    benchmark = BENCHMARKS["judge_bench"]
+    judged = outcome(benchmark, "judge", "none", rows, [[1, 0], [0, 1], [0, 1], [1, 0], [0, 1]])
+    means = {metric: own.mean for (metric, part), own in estimates(judged, benchmark.macro).items() if not part}
+    assert means == pytest.approx({"accuracy": 2 / 4, "category_mean": (1 + 1 / 3) / 2, "other_split": 0})
+    shown = table(benchmark, [judged]).set_index("judge").loc["Skywork-Reward-V2-Qwen3-8B"]
+    assert (shown["category_mean"], shown["accuracy"]) == ("0.734", "–")
 
 
 def test_a_macro_mean_goes_level_by_level():
