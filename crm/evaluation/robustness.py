@@ -39,6 +39,7 @@ EMPTY = "empty"
 ATTACKS = (*ADDED, EMPTY)
 PADDED_WINNER = "neutral text in the winner"
 """A control: a judge that rejects whatever is added gets it wrong."""
+CHANGES = (*ATTACKS, *(f"neutral {name}" for name in ADDED), PADDED_WINNER)
 CLEAN = "clean"
 SEED = 1
 """Of the pairs and of their attacks."""
@@ -86,8 +87,7 @@ def attacked(comparisons: Sequence[Comparison], pairs: int) -> dict[str, list[Co
     """At most ``pairs`` of the comparisons, ties apart: as they are, under every attack, and padded as its twin."""
     rows = [row for row in comparisons if row.label != "tie"]
     drawn = generator(SEED, 0, "", "robustness").sample(rows, min(pairs, len(rows)))
-    names = (*ATTACKS, *(f"neutral {name}" for name in ADDED), PADDED_WINNER)
-    return {CLEAN: drawn} | {name: [changed(row, name, seed=SEED) for row in drawn] for name in names}
+    return {CLEAN: drawn} | {name: [changed(row, name, seed=SEED) for row in drawn] for name in CHANGES}
 
 
 def effects_of(predictions: Sequence[Prediction]) -> pd.DataFrame:
@@ -96,7 +96,7 @@ def effects_of(predictions: Sequence[Prediction]) -> pd.DataFrame:
     ``flipped`` is the share in [0, 1] of readings that were right before and are wrong after, ``by_neutral_text`` the
     same of the twin, ``beyond_it`` the difference in [-1, 1] with 95 % limits. For `EMPTY`, ``flipped`` is the share
     in which the empty response wins; it and `PADDED_WINNER` have no twin, and the limits are those of ``flipped``.
-    What could not be read, clean or changed, does not count.
+    What could not be read, clean or changed, does not count: without any reading a row has no numbers.
     """
     read = pd.DataFrame(
         (row.suite, row.comparison_id.removesuffix(f"|{row.suite}"), row.order, row.cluster,
@@ -104,6 +104,7 @@ def effects_of(predictions: Sequence[Prediction]) -> pd.DataFrame:
         for row in predictions
     ).set_axis(["suite", "id", "order", "cluster", "logit"], axis=1)  # fmt: skip
     logits = read.pivot(index=["id", "order", "cluster"], columns="suite", values="logit")
+    logits = logits.reindex(columns=[CLEAN, *CHANGES])
     right = logits[logits[CLEAN] > 0]
     if right.empty:
         raise ValueError("the judge is right about no pair, so that none can be flipped; choose other suites")
@@ -113,6 +114,8 @@ def effects_of(predictions: Sequence[Prediction]) -> pd.DataFrame:
 
 def _row(name: str, logits: pd.DataFrame, twin: str | None = None) -> dict[str, Any]:
     known = logits[[name, *([twin] if twin else [])]].dropna()
+    if known.empty:
+        return {"attack": name, "readings": 0, "withstood": "–"}
     wrong, by = (known < 0).astype(float), known.index.get_level_values("cluster").tolist()
     found = mean_interval(wrong[name] - wrong[twin], by) if twin else cluster_interval(wrong[name], by)
     withstood = "–" if name == PADDED_WINNER else "yes" if found.mean <= MOST else "no"

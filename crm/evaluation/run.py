@@ -66,14 +66,15 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     if processes.first:
         write_reports(config, opened, splits, readings, results, show)
     if config.attacks:
-        attack(config, opened, suites, processes, show)
+        attack(config, opened, splits, processes, show)
     return results
 
 
-def attack(config: EvaluateConfig, opened: OpenedJudge, suites: Suites, processes: Processes, show: bool) -> None:
+def attack(config: EvaluateConfig, opened: OpenedJudge, splits: Splits, processes: Processes, show: bool) -> None:
     """Write `effects_of` attacks on pairs of the named suites, else D+ and D-; of a model here also into its card."""
     names = config.suite if isinstance(config.suite, list) else suite_names(["D"])
-    rows = attacked([row for name in names for row in suites.get(name, ())], config.attacks)
+    suites = fixed_suites(names, splits, criteria_mode=config.criteria)
+    rows = attacked([row for drawn, _ in suites.values() for row in drawn], config.attacks)
     effects = effects_of(read_suites(opened, rows, config, processes).predictions)
     if not processes.first:
         return

@@ -100,6 +100,26 @@ def test_an_attack_that_flips_a_judge_is_reported(
     assert found["beyond_it"].drop([EMPTY, PADDED_WINNER]).to_dict() == {name: float(name in lost) for name in ADDED}
 
 
+def test_attacks_take_d_from_the_data_and_a_row_may_have_no_reading(tmp_path: Path, monkeypatch: Any) -> None:
+    """The suites that are evaluated are others; an empty response fails, one with praise has no reading at all."""
+
+    class Partial(Reader):
+        def read(self, comparisons: Sequence[Asked]) -> Iterator[list[Reading]]:
+            for row, order in comparisons:
+                if not row.id.endswith("|praise"):
+                    failed = row.id.endswith(f"|{EMPTY}")
+                    yield [Reading(row, order, None, failure="x") if failed else Reading(row, order, self._logit(row))]
+
+    opened = OpenedJudge(Partial(), "reader", tmp_path / "predictions")
+    monkeypatch.setattr(run, "open_judge", lambda *_, **__: opened)
+    given = ["judge=length", "attacks=4", "suite=noised", *SMALL]
+    run.run_evaluation(compose("evaluate", given, tmp_path / "run"), show=False)
+    found = pd.read_csv(tmp_path / "run" / "robustness.csv", skiprows=1).set_index("attack")
+    assert found.loc[[EMPTY, "praise"], "readings"].tolist() == [0, 0] and found.loc["opener", "readings"] == 8
+    assert found.loc[[EMPTY, "praise"], "flipped"].isna().all() and found.loc["praise", "withstood"] == "–"
+    assert "n = " not in (tmp_path / "run" / "suites.md").read_text().splitlines()[0], "suites differ in n"
+
+
 def test_shares_are_of_what_was_right_and_could_be_read() -> None:
     """Four pairs of four prompts: right, right, wrong, and right with a failure under attack."""
 
