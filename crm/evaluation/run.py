@@ -159,7 +159,7 @@ def write_reports(
     }
     write_results(out, results, run)
     table, lacking = suite_table(named), sum(readings.left_out.values())
-    line = caption(results[0].n, opened.seeds, title, results[0].commit)
+    line = caption(None, opened.seeds, title, results[0].commit)
     write_table(out, "suites", table, line + f"; {lacking} readings left out" * bool(lacking))
     suite_accuracy(out / "suites.png", named)
     if show:
