@@ -157,7 +157,8 @@ class Winners:
 
     Cells are compared without case and outer white space. What ``mapped`` (``data.winners``) says decides; then
     `KNOWN`, the names of the response ``columns`` A and B, and the row's own authors. ``first`` are cells of the
-    column: where they hold no other number, ``1`` and ``2`` are known, and an error names those that are not.
+    column: where they hold no other number, ``1`` and ``2`` are known (``0`` and ``1`` of columns that end so), and an
+    error names those that are not.
     """
 
     def __init__(
@@ -168,7 +169,9 @@ class Winners:
         self._by_column = {_key(name): side for name, side in zip(columns, "ab", strict=True)}
         self._first = [_key(cell) for cell in first if cell is not None]
         numbers = {key for key in (*self._first, *self._mapped) if _NUMBER.fullmatch(key)}
-        self._numbers = {"1": "a", "2": "b"} if numbers <= {"1", "2"} else {}
+        ends = ["".join(filter(str.isalnum, name))[-1:] for name in columns]
+        pair = ends if ends == ["0", "1"] else ["1", "2"]
+        self._numbers = dict(zip(pair, "ab", strict=True)) if numbers <= {*pair} else {}
 
     def side(self, cell: Any, authors: tuple[str | None, str | None]) -> str:
         """The side of one cell. Raises `RecordError` for a cell that is not known."""

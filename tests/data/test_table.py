@@ -234,6 +234,14 @@ def test_a_number_beside_others_has_to_be_mapped(
     assert len(read(path, winners=whole)[0]) == len(cells.split())
 
 
+@pytest.mark.parametrize(("votes", "sides"), [((1, 1), "bb"), ((0, 0), "aa"), ((0, 1), "ab"), ((1, 2), "")])
+def test_a_number_names_the_column_that_ends_in_it(tmp_path: Path, votes: tuple[int, int], sides: str) -> None:
+    columns = {"response_a": "response_0", "response_b": "Response (1)", "winner": "better_response_id"}
+    rows = [{"prompt": "p", "response_0": "x", "Response (1)": "y", "better_response_id": vote} for vote in votes]
+    records, reading = read(write(tmp_path, *rows), columns)
+    assert "".join(record.winner for record in records) == sides and reading.rejected == 2 - len(sides)
+
+
 WORDS = [
     ["Réponse A", "Réponse B", "égalité"],
     ["A is better!", "B & co (50%), 'so'", 'say "b"'],
