@@ -181,8 +181,9 @@ class Winners:
             raise RecordError(self._field, "blank")
         if side := self._mapped.get(key):
             return side
-        by_author = {_key(author): side for author, side in zip(authors, "ab", strict=True) if author}
-        found = {known[key] for known in (KNOWN, self._by_column, self._numbers, by_author) if key in known}
+        by_author = [(_key(author), side) for author, side in zip(authors, "ab", strict=True) if author]
+        found = {known[key] for known in (KNOWN, self._by_column, self._numbers) if key in known}
+        found |= {side for author, side in by_author if author == key}  # both where one model wrote both
         if len(found) == 1:
             return found.pop()
         if found:

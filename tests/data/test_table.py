@@ -242,6 +242,13 @@ def test_a_number_names_the_column_that_ends_in_it(tmp_path: Path, votes: tuple[
     assert "".join(record.winner for record in records) == sides and reading.rejected == 2 - len(sides)
 
 
+def test_a_model_that_wrote_both_responses_is_no_winner(tmp_path: Path) -> None:
+    rows = [ROW | {"better": "gpt-x", "model_2": other} for other in ("GPT-X", "claude-y")]
+    records, reading = read(write(tmp_path, *rows), MAPPED)
+    assert [record.winner for record in records] == ["a"]
+    assert "'gpt-x' can be read in two ways; map it: " in str(reading.rejections[0])
+
+
 WORDS = [
     ["Réponse A", "Réponse B", "égalité"],
     ["A is better!", "B & co (50%), 'so'", 'say "b"'],
