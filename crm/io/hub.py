@@ -36,7 +36,8 @@ def dataset_folder(address: str) -> Path:
 
     name, configuration, split, revision = found.groups()
     try:
-        folder = Path(snapshot_download(name, repo_type="dataset", revision=revision, local_files_only=True))
+        asked = {"repo_type": "dataset", "revision": revision, "allow_patterns": FILES}
+        folder = Path(snapshot_download(name, **asked, local_files_only=True))  # type: ignore[arg-type]
     except (OSError, ValueError):
         folder = download(f"data.path={address}", name, revision, FILES, "give the folder of a copy", "dataset")
     return folder if configuration is split is None else _rows_of(address, folder, configuration, split or "train")

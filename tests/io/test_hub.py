@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +54,41 @@ def test_a_dataset_is_downloaded_once_by_commit_and_data_files_only(tmp_path: Pa
     assert "*.parquet" in asked["allow_patterns"]
     assert "README.md" in asked["allow_patterns"], "it says which files belong to which split"
     assert not any(pattern.endswith(".py") for pattern in asked["allow_patterns"])
-    there.cached = True
-    dataset_folder("hf://datasets/owner/votes")
-    assert len(there.downloads) == 1
+
+
+def made_cache(cache: Path, *files: str, listed: tuple[str, ...] = ()) -> Path:
+    """A snapshot as the hub's client leaves it, with the listing of its tree where all of it was asked for."""
+    commit = "0" * 40
+    (cache / "refs").mkdir(parents=True)
+    (cache / "refs/main").write_text(commit)
+    for file in files:
+        (cache / "snapshots" / commit).mkdir(parents=True, exist_ok=True)
+        (cache / "snapshots" / commit / file).write_text("{}")
+    if listed:
+        (cache / "trees").mkdir()
+        tree = {"format_version": 1, "files": {file: {"size": 2, "blob_id": "1" * 40} for file in listed}}
+        (cache / "trees" / f"{commit}.json").write_text(json.dumps(tree))
+    return cache / "snapshots" / commit
+
+
+SHARDS = ("train-0.jsonl", "train-1.jsonl")
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of a dataset ``owner/votes``, read by the real client without a network."""
+
+    def unreachable(*_: object, **__: object) -> None:
+        raise ConnectionError("no network")
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.HfApi.repo_info", unreachable)
+    return tmp_path / "datasets--owner--votes"
+
+
+def test_what_is_cached_in_full_needs_no_hub(cache: Path) -> None:
+    folder = made_cache(cache, *SHARDS, listed=(*SHARDS, ".gitattributes", "votes.py"))
+    assert dataset_folder("hf://datasets/owner/votes") == folder
 
 
 @pytest.mark.parametrize(
