@@ -1,6 +1,6 @@
 """Repositories of a hub as local folders, and its datasets (``hf://owner/name[/config][:split][@revision]``).
 
-Only data files and the card are fetched, never code. What is cached is not fetched again. Without configuration and
+Only data files and the card are fetched, never code. What is cached in full is not fetched again. Without configuration and
 split the data files are read as they are; with one of them the `datasets` library finds what the card says.
 """
 
@@ -38,7 +38,11 @@ def dataset_folder(address: str) -> Path:
     try:
         asked = {"repo_type": "dataset", "revision": revision, "allow_patterns": FILES}
         folder = Path(snapshot_download(name, **asked, local_files_only=True))  # type: ignore[arg-type]
+        # The client checks the folder by this listing, and takes one without it, as of a single file, for whole.
+        whole = (folder.parents[1] / "trees" / f"{folder.name}.json").is_file()
     except (OSError, ValueError):
+        whole = False
+    if not whole:
         folder = download(f"data.path={address}", name, revision, FILES, "give the folder of a copy", "dataset")
     return folder if configuration is split is None else _rows_of(address, folder, configuration, split or "train")
 

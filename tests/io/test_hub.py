@@ -91,6 +91,13 @@ def test_what_is_cached_in_full_needs_no_hub(cache: Path) -> None:
     assert dataset_folder("hf://datasets/owner/votes") == folder
 
 
+@pytest.mark.parametrize("listed", [(), SHARDS], ids=["one file was asked for", "a download was cut"])
+def test_a_part_of_a_dataset_in_the_cache_is_not_read_as_all_of_it(cache: Path, listed: tuple[str, ...]) -> None:
+    made_cache(cache, SHARDS[0], listed=listed)
+    with pytest.raises(ValueError, match="not cached here, and the hub cannot be reached"):
+        dataset_folder("hf://owner/votes")
+
+
 @pytest.mark.parametrize(
     ("address", "why"),
     [
