@@ -119,12 +119,15 @@ class _Record:
 
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Self:
-        """Build from a mapping; unknown, missing and malformed fields raise `RecordError`."""
-        known = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+        """Build from a mapping; unknown, missing and malformed fields raise `RecordError`.
+
+        Null is the default of a field that has one."""
+        known = {field.name: field.default for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
         for name in row:
             if name not in known:
                 raise RecordError(name, f"unknown field, expected some of {', '.join(known)}")
-        return validated(cls, dict(row))  # type: ignore[no-any-return]
+        given = {name: each for name, each in row.items() if each is not None or known[name] is dataclasses.MISSING}
+        return validated(cls, given)  # type: ignore[no-any-return]
 
 
 _STRICT = ConfigDict(extra="forbid")

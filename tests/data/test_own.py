@@ -211,6 +211,13 @@ def test_an_evaluation_row_by_hand(tmp_path: Path) -> None:
     assert tie.criteria_a == tie.criteria_b == ("likes roses", "short") and reading.counts["ties"] == 1
 
 
+def test_null_is_the_default_of_an_optional_field_of_a_record(tmp_path: Path) -> None:
+    row = WITH_IDS["records"][1]("Yes.", "No.")
+    nulls = dict.fromkeys(("criteria_a", "criteria_topics_b", "topic", "author_a", "source", "reason"))
+    assert read(tmp_path, own.records, row | nulls)[0] == read(tmp_path, own.records, row)[0]
+    assert "winner" in str(read(tmp_path, own.records, row | {"winner": None})[1].rejections[0])
+
+
 def test_a_row_of_the_arena_by_hand(tmp_path: Path) -> None:
     row = WITH_IDS["arena 55k"][1]("", "") | {
         **{"id": 30192, "prompt": '["Is it \\"moral\\"?", "OK,\\nshorter"]'},
