@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from crm.data import table
-from crm.data.catalogue import location, source_named, stem
+from crm.data.catalogue import location, place_of, source_named, stem
 from crm.data.comparisons import with_generic_criterion
 from crm.data.config import DataConfig
 from crm.data.own import load_prepared
@@ -38,7 +37,7 @@ def _load(config: DataConfig, criteria: str) -> Splits:
         asked = {"train": config.train or 10_000, "validation": config.validation or 500, "suite": config.suite or 600}
         splits = simulate(seed=config.seed, **asked)
     elif config.name == "dataset":
-        splits = _fewer(load_prepared(Path(str(config.path))), config, criteria)
+        splits = _fewer(_prepared(config), config, criteria)
     elif load := source_named(config.name).splits:
         place, reading = location(config.name, root=config.root, path=config.path), Intake(strict=config.strict)
         asked = {name: getattr(config, name) for name in ("seed", "train", "validation", "suite", "max_words")}
@@ -62,6 +61,16 @@ def _split(config: DataConfig) -> Splits:
     test = parts.pop("test")
     parts |= {"D": test} if source.suite_of is None else grouped(test, source.suite_of)
     return Splits.of(parts, reading)
+
+
+def _prepared(config: DataConfig) -> Splits:
+    """A dataset of ``prepare.py``, a folder here or on a hub."""
+    splits = load_prepared(place_of(str(config.path)))
+    if config.max_words:
+        whole = len(splits.rows)
+        splits = splits.changed(lambda rows: shorten(rows, config.max_words)[0])
+        splits.counts["dropped_same_when_cut"] = whole - len(splits.rows)
+    return splits
 
 
 def read_rows(config: DataConfig) -> tuple[list[Preference], Intake]:

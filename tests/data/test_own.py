@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 
 from crm.data import own, table
+from crm.data.config import DataConfig
+from crm.data.load import load_data
 from crm.data.public.plain import personalized_rewardbench
 from crm.io.intake import Intake
 from crm.schema import Message, Preference
@@ -209,6 +212,24 @@ def test_an_evaluation_row_by_hand(tmp_path: Path) -> None:
         assert read(tmp_path, own.eval_rows, form | {"judge": "x"})[0] == [expected]
     (tie,), reading = read(tmp_path, own.eval_rows, row | {"preference": "tie"})
     assert tie.criteria_a == tie.criteria_b == ("likes roses", "short") and reading.counts["ties"] == 1
+
+
+def test_a_prepared_dataset_is_read_from_a_hub_too_and_its_responses_are_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        Preference.from_dict(WITH_IDS["records"][1](f"{word}, it is", "No, no") | {"criteria_a": ["short"]})
+        for word in ("Yes", "No")
+    ]
+    for number, part in enumerate(("train", "validation", "D", "T", "C")):
+        asked = [replace(row, prompt=(Message("user", f"{number}?"),)) for row in rows]
+        own.write_preferences(tmp_path / "splits" / f"{part}.parquet", asked)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, **_: str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.HfApi.repo_info", lambda *_, **__: None)
+    for path in (str(tmp_path), "hf://me/votes"):
+        splits = load_data(DataConfig(name="file", root="", path=path, max_words=1))
+        assert sides(splits.train[0]) == ("Yes, ...", "No, ...")
+        assert len(splits.rows) == 5 and splits.counts["dropped_same_when_cut"] == 5
 
 
 def test_null_is_the_default_of_an_optional_field_of_a_record(tmp_path: Path) -> None:

@@ -239,6 +239,7 @@ def test_an_endpoint_that_is_down_ends_the_run(prepare: Prepare, tmp_path: Path)
     [
         ("split.drop_leaked=[x]", r"split\.drop_leaked: 'x' is not there; there are bank_alpacaeval"),
         ("split.held_out_topics=[Cooking]", r"split\.held_out_topics: 'Cooking' is not there; there are "),
+        ("data.max_words=9", r"data\.max_words=9: expected 0 here, as votes are prepared whole"),
         ("topic_model.count=99", "count: 99 topics of 40 distinct texts"),
         ("out={votes}/new", r"out=.*: is in .*, where the votes are; name a folder elsewhere"),
     ],
