@@ -19,7 +19,7 @@ from crm.data.public import constructed, plain, summeval
 from crm.data.splits import Splits
 from crm.io.hub import PREFIX, dataset_folder
 from crm.io.installed import check_known, plugin
-from crm.io.rows import data_files
+from crm.io.rows import PACKED, data_files, is_data_file
 from crm.schema import Preference
 
 PART = re.compile(r"(?:^|[-_./])(train|validation|valid|val|dev|test|eval)(?=[-_./])", re.IGNORECASE)
@@ -122,5 +122,11 @@ def _ask_for_part(folder: Path, path: str) -> None:
 
 
 def stem(path: str) -> str:
-    """A short name for what a path holds: its last part, without endings or a revision."""
-    return re.split(r"[.@:]", Path(path.removeprefix(PREFIX)).name)[0] or "votes"
+    """A short name for what a path holds: its last part without a data file's ending; no owner or revision of a hub."""
+    name = Path(path).name
+    if path.startswith(PREFIX):
+        place = path.removeprefix(PREFIX).removeprefix("datasets/").partition("@")[0]
+        name = re.sub(r"[/:]", "-", place.partition("/")[2])
+    elif is_data_file(name):
+        name = Path(name.removesuffix(PACKED)).stem
+    return name.strip("*-.") or "votes"

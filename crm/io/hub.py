@@ -1,7 +1,7 @@
 """Repositories of a hub as local folders, and its datasets (``hf://owner/name[/config][:split][@revision]``).
 
-Only data files and the card are fetched, never code. What is cached in full is not fetched again. Without configuration and
-split the data files are read as they are; with one of them the `datasets` library finds what the card says.
+Only data files and the card are fetched, never code. What is cached in full is not fetched again. Without configuration
+and split the data files are read as they are; with one of them the `datasets` library finds what the card says.
 """
 
 from __future__ import annotations

@@ -64,8 +64,8 @@ class PrepareConfig(Settings):
     topic_model: TopicsConfig = field(default_factory=TopicsConfig)
     split: SplitConfig = field(default_factory=SplitConfig)
     out: str | None = None
-    """Folder of the dataset (null: ``datasets/<name of file or set>``); with ``fetch`` the folder of public sets (null:
-    ``data.root``)."""
+    """Folder of the dataset (null: ``datasets/<name of file or set>``, unless other votes are there); with ``fetch`` the
+    folder of public sets (null: ``data.root``)."""
     banks: list[str] = field(default_factory=list)
     """Folders of banks to look for leakage in, besides the public ones."""
     license: str | None = None
@@ -75,6 +75,7 @@ class PrepareConfig(Settings):
     seed: int = setting(42, at_least=0, at_most=MAX_SEED)
     """Of topics and wordings."""
     progress: bool = True
+    out_given = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,6 +83,7 @@ class PrepareConfig(Settings):
             check_known("fetch", self.fetch, FETCHED, "sources")
             self.out = self.out or self.data.root
             return
+        self.out_given = bool(self.out)
         self.out = self.out or f"datasets/{stem(self.data.path or self.data.name)}"
         self.require(self.data.name not in MADE, "data.name", "votes: data=votes.csv, data=hf://owner/name or a set")
         for name in ("train", "validation", "suite"):

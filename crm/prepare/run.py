@@ -24,6 +24,7 @@ from crm.data.public.banks import FOLDERS as BANKS
 from crm.endpoint.cache import ReplyCache
 from crm.endpoint.client import ChatClient
 from crm.io.files import replace_file
+from crm.io.hub import PREFIX
 from crm.io.installed import commit
 from crm.prepare.config import PrepareConfig, TopicsConfig
 from crm.prepare.fetch import fetch
@@ -102,7 +103,11 @@ def _check(config: PrepareConfig, out: Path, references: Mapping[str, Path]) -> 
         raise ValueError(f"out={str(out)!r}: is in {str(votes)!r}, where the votes are; name a folder elsewhere")
     if out.is_dir() and any(out.iterdir()) and not (out / LOCAL).is_dir():
         raise ValueError(f"out={str(out)!r}: holds files that are no prepared dataset; name a new folder")
-    (out / LOCAL).mkdir(parents=True, exist_ok=True)
+    place = data.path and (data.path if data.path.startswith(PREFIX) else str(votes.resolve()))
+    origin, source = out / LOCAL / "source.txt", f"{place or data.name}\n"
+    if not config.out_given and origin.is_file() and (other := origin.read_text("utf-8")) != source:
+        raise ValueError(f"out: not given, and {out} was made of {other.strip()}; name a folder, such as out={out}_2")
+    replace_file(origin, source)
 
 
 def _annotated(

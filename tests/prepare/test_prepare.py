@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from crm.config import compose
+from crm.data.catalogue import stem
 from crm.data.own import read_preferences
 from crm.data.simulation.arena import simulate
 from crm.data.splits import prompt_groups
@@ -250,6 +251,35 @@ def test_mistakes(prepare: Prepare, tmp_path: Path, words: str, sentence: str) -
     words = words.format(votes=votes)
     with pytest.raises(ValueError, match=sentence):
         prepare("data=file", f"data.path='{votes}'", words, root="public")
+
+
+def test_without_out_a_dataset_of_other_votes_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def run(path: str, *more: str) -> Path:
+        write_table(tmp_path / path, range(6))
+        return run_prepare(compose("prepare", ["data=file", f"data.path={path}", "dry_run=true", *more]))
+
+    assert run("a/votes.2024.csv") == run("a/votes.2024.csv") == Path("datasets/votes.2024")
+    assert run("a/votes.2025.csv") == Path("datasets/votes.2025")
+    why = r"out: not given, and datasets/votes.2024 was made of \S+/a/votes.2024.csv; name a folder, such as out=\S+_2$"
+    with pytest.raises(ValueError, match=why):
+        run("b/votes.2024.csv")
+    run("b/votes.2024.csv", "out=datasets/votes.2024")
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("a/votes.csv.gz", "votes"),
+        ("a/v1.5/", "v1.5"),
+        ("a/train-*", "train"),
+        ("hf://owner/votes.v2@refs/pr/1", "votes.v2"),
+        ("hf://datasets/owner/votes/chats:test", "votes-chats-test"),
+    ],
+)
+def test_the_usual_name_of_a_dataset(path: str, name: str) -> None:
+    assert stem(path) == name
 
 
 def test_rows_that_cannot_be_read_are_listed(
