@@ -9,9 +9,11 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import logging
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, cast
@@ -20,6 +22,7 @@ import pydantic_core
 
 from crm.schema import RecordError
 
+log = logging.getLogger(__name__)
 Rows = Iterator[tuple[int, Any]]
 PACKED = ".gz"
 BOM = b"\xef\xbb\xbf"
@@ -60,11 +63,23 @@ def data_files(path: Path) -> list[Path]:
         if not (found := _with_rows(path.parent, path.parent.glob(path.name))):
             raise ValueError(f"{path}: no such file; check the pattern")
     elif path.is_dir():
-        if not (found := _with_rows(path, path.glob("*")) or _with_rows(path, path.rglob("*"))):
+        found, below = _with_rows(path, path.glob("*")), _with_rows(path, path.rglob("*"))
+        if 0 < len(found) < len(below):
+            _warn_of_left_out(path, *map(str, sorted({*below} - {*found})))
+        if not (found := found or below):
             raise ValueError(f"{path}: no file in this folder ends in one of {', '.join(SUFFIXES)}")
     else:
         found = [path]
     return found
+
+
+@cache
+def _warn_of_left_out(folder: Path, first: str, *more: str) -> None:
+    """Once for a folder, which is looked at several times."""
+    line = (
+        "%s: has data files of its own, so those in its folders are left out: %d, such as %s; to read them name theirs"
+    )
+    log.warning(line, folder, 1 + len(more), first)
 
 
 def _with_rows(folder: Path, files: Iterable[Path]) -> list[Path]:

@@ -133,11 +133,13 @@ def test_a_broken_line_of_a_table_costs_one_row(tmp_path: Path, line: bytes, why
     assert (number, third, fourth) == (3, 4, 6) and str(bad).startswith(why)
 
 
-def test_data_files_of_a_folder(tmp_path: Path) -> None:
+def test_data_files_of_a_folder(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for name in ("b.csv", "a.jsonl.gz", "README.md", "dataset_infos.json", "._b.csv", "deep/d.json", ".cache/e.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("[]")
     assert [file.name for file in data_files(tmp_path)] == ["a.jsonl.gz", "b.csv"]
+    why = f"are left out: 1, such as {tmp_path}/deep/d.json; to read them name theirs"
+    assert data_files(tmp_path) and caplog.text.count(why) == 1, "once, however often it is looked at"
     assert data_files(tmp_path / "*.csv") == [tmp_path / "b.csv"]
     assert data_files(tmp_path / ".cache") == [tmp_path / ".cache" / "e.json"]
     for name in ("b.csv", "a.jsonl.gz"):
