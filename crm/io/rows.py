@@ -76,9 +76,7 @@ def data_files(path: Path) -> list[Path]:
 @cache
 def _warn_of_left_out(folder: Path, first: str, *more: str) -> None:
     """Once for a folder, which is looked at several times."""
-    line = (
-        "%s: has data files of its own, so those in its folders are left out: %d, such as %s; to read them name theirs"
-    )
+    line = "%s: has data files, so those in its folders are left out: %d, such as %s; name theirs to read them"
     log.warning(line, folder, 1 + len(more), first)
 
 

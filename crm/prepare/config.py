@@ -64,8 +64,8 @@ class PrepareConfig(Settings):
     topic_model: TopicsConfig = field(default_factory=TopicsConfig)
     split: SplitConfig = field(default_factory=SplitConfig)
     out: str | None = None
-    """Folder of the dataset (null: ``datasets/<name of file or set>``, unless other votes are there); with ``fetch`` the
-    folder of public sets (null: ``data.root``)."""
+    """Folder of the dataset (null: ``datasets/<name of file or set>``, if no other votes are there); with ``fetch``
+    the folder of public sets (null: ``data.root``)."""
     banks: list[str] = field(default_factory=list)
     """Folders of banks to look for leakage in, besides the public ones."""
     license: str | None = None

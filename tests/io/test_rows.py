@@ -138,7 +138,7 @@ def test_data_files_of_a_folder(tmp_path: Path, caplog: pytest.LogCaptureFixture
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("[]")
     assert [file.name for file in data_files(tmp_path)] == ["a.jsonl.gz", "b.csv"]
-    why = f"are left out: 1, such as {tmp_path}/deep/d.json; to read them name theirs"
+    why = f"are left out: 1, such as {tmp_path}/deep/d.json; name theirs to read them"
     assert data_files(tmp_path) and caplog.text.count(why) == 1, "once, however often it is looked at"
     assert data_files(tmp_path / "*.csv") == [tmp_path / "b.csv"]
     assert data_files(tmp_path / ".cache") == [tmp_path / ".cache" / "e.json"]
