@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from crm.data.fields import (
     criteria_cell,
     identity,
     items,
+    optional_text,
     require,
     rows_of,
     split_shared,
@@ -29,6 +30,7 @@ from crm.data.public.pairs import chosen_pair, two_sided
 from crm.data.splits import Splits
 from crm.io.draws import turn
 from crm.io.files import drafted
+from crm.io.rows import printable
 from crm.schema import Message, Preference, RecordError, Side, folded, messages, short
 
 TRAIN_FIELDS = (
@@ -41,8 +43,11 @@ WINNERS: dict[str, Side] = {"model_a": "a", "model_b": "b"} | dict.fromkeys(
     ("tie", "tie (bothbad)", "tie (both bad)", "both_bad"), "tie"
 )
 FLAGS = {"winner_model_a": "a", "winner_model_b": "b", "winner_tie": "tie"}
+MOST_UNREAD = 40
+"""Columns of a row that are counted as unread."""
 CHOSEN = ("chosen", "rejected")
 TRL_FIELDS = ("id", "prompt", *CHOSEN, "criteria", "criteria_rejected")
+TRL_MORE = ("topic", "author_chosen", "author_rejected", "reason", "system")
 _TURNS = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
 _NESTED = {"prompt": _TURNS, "response_a": _TURNS, "response_b": _TURNS} | dict.fromkeys(
     ("criteria_a", "criteria_b", "criteria_topics_a", "criteria_topics_b"), pa.list_(pa.string())
@@ -198,17 +203,23 @@ def trl(row: Row, at: At) -> Preference:
 
     With ``prompt``, ``chosen`` and ``rejected`` continue it, or are whole conversations that have it as a user's turn.
     Without, the prompt is the leading turns that both conversations share. Optional are ``id``, ``criteria`` (of the
-    user who chose) and ``criteria_rejected``. Which side is A is drawn.
+    user who chose) and ``criteria_rejected``, and `TRL_MORE`. Which side is A is drawn.
     """
     require(row, CHOSEN)
     for name in ("image", "images"):
         if row.get(name):
             raise RecordError(name, "the row has images; only text is read")
+    for name in islice(row.keys() - {*TRL_FIELDS, *TRL_MORE, "image", "images"}, MOST_UNREAD):
+        at.counts[f"unread_column_{printable(name)}"] = 1
     prompt, chosen, rejected = _trl_parts(row)
+    topic, first, second, reason, system = (optional_text(row.get(name), name) for name in TRL_MORE)
+    if system and prompt[0].role != "system":
+        prompt = (Message("system", system), *prompt)
     given, against = (criteria_cell(row.get(name), name) for name in ("criteria", "criteria_rejected"))
     criteria = (given, against) if given or against else ()  # two users may say different things of one pair
     name = f"trl-{identity(row.get('id'), 'id', at.repeats, prompt, chosen, rejected, *criteria)}"
-    return chosen_pair(name, prompt, chosen, rejected, source="trl", criteria=given, criteria_rejected=against)
+    more: dict[str, Any] = {"authors": (first, second), "topic": topic, "reason": reason}
+    return chosen_pair(name, prompt, chosen, rejected, source="trl", criteria=given, criteria_rejected=against, **more)
 
 
 def _trl_parts(row: Row) -> tuple[Conversation, Conversation, Conversation]:

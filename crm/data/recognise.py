@@ -133,7 +133,7 @@ def _pairs(names: Sequence[str], rows: Sequence[dict[str, Any]]) -> list[Recogni
     whole = any(isinstance(row.get("chosen"), list) or str(row.get("chosen")).startswith("[{") for row in rows)
     more = (set(PAIRS.fields) - set(own.TRL_FIELDS)) & set(names)
     if whole or not prompts or ("prompt" in names and not more):
-        return [Recognised("trl", about=tuple(name for name in own.TRL_FIELDS if name in names))]
+        return [Recognised("trl", about=tuple(name for name in (*own.TRL_FIELDS, *own.TRL_MORE) if name in names))]
     return [_as_table({"prompt": prompt}, PAIRS.fields, names) for prompt in prompts]
 
 

@@ -151,6 +151,22 @@ def test_criteria_speak_for_the_chosen_side(tmp_path: Path) -> None:
     assert plain.id.startswith("trl-") and record.id not in plain.id + "-2"
 
 
+def test_columns_beside_conversations_are_read_or_counted(tmp_path: Path) -> None:
+    more = {
+        "reason": "Brief.",
+        "topic": "Art",
+        "author_chosen": "gpt-x",
+        "system": "Be kind.",
+        "margin": 2,
+        "tag": None,
+    }
+    (record,), reading = read(tmp_path, own.trl, TRL_FORMS["an implicit prompt"] | more)
+    assert (record.reason, record.topic) == ("Brief", "Art")
+    assert (record.author_a, record.author_b) == (("gpt-x", None) if record.winner == "a" else (None, "gpt-x"))
+    assert record.prompt == (Message("system", "Be kind."), Message("user", "Why?"))
+    assert {name for name in reading.counts if "unread" in name} == {"unread_column_margin", "unread_column_tag"}
+
+
 BAD: dict[str, tuple[str, Row, str]] = {
     "trl, no prompt": ("trl", {"prompt": None}, "prompt: missing, and chosen or rejected is no whole conversation"),
     "trl, nothing shared": (
