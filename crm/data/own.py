@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections import Counter
 from collections.abc import Iterable
 from itertools import chain, islice
 from pathlib import Path
@@ -170,8 +173,19 @@ def arena(row: Row, at: At) -> Preference | tuple[()]:
     prompt, response_a, response_b = split_shared(a, b, names)
     field = "question_id" if "question_id" in row else "id"
     name = f"arena-{identity(row.get(field), field, at.repeats, a, b)}"
+    if field == "question_id" and row[field] is not None:
+        name = _of_several(name, row, at.repeats)
     author_a, author_b = (any_text(row[model], model) for model in MODELS)
     return two_sided(name, prompt, (response_a, (), (), author_a), (response_b, (), (), author_b), side, "arena/human")
+
+
+def _of_several(name: str, row: Row, repeats: Counter[str]) -> str:
+    """The name for the first vote on a question; others, as of several judges, have a digest of their row behind it."""
+    digest = hashlib.sha256(json.dumps(row, default=str).encode()).hexdigest()[:16]
+    if repeats[name] and not repeats[f"{name} {digest}"]:
+        return f"{name}-{digest}"
+    repeats.update((name, f"{name} {digest}"))
+    return name
 
 
 def _answered(asked: Any, answers: Any, field: str) -> Conversation:

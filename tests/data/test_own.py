@@ -167,6 +167,14 @@ def test_columns_beside_conversations_are_read_or_counted(tmp_path: Path) -> Non
     assert {name for name in reading.counts if "unread" in name} == {"unread_column_margin", "unread_column_tag"}
 
 
+def test_votes_of_several_judges_on_one_question_are_no_duplicates(tmp_path: Path) -> None:
+    row = READERS["arena"][1]("Yes.", "No.") | {"question_id": 81, "turn": 1}
+    votes = [row | {"judge": "one"}, row | {"judge": "two"}, row | {"judge": "two", "model_a": "gpt-z"}]
+    found, reading = read(tmp_path, own.arena, *votes, votes[0], votes[1])
+    assert len(found) == 3 and found[0].id == "arena-81"
+    assert [rejection.line for rejection in reading.rejections] == [4, 5], "equal rows are"
+
+
 BAD: dict[str, tuple[str, Row, str]] = {
     "trl, no prompt": ("trl", {"prompt": None}, "prompt: missing, and chosen or rejected is no whole conversation"),
     "trl, nothing shared": (
