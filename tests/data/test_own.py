@@ -161,7 +161,7 @@ def test_columns_beside_conversations_are_read_or_counted(tmp_path: Path) -> Non
         "tag": None,
     }
     (record,), reading = read(tmp_path, own.trl, TRL_FORMS["an implicit prompt"] | more)
-    assert (record.reason, record.topic) == ("Brief", "Art")
+    assert (record.reason, record.topic) == ("Brief.", "Art")
     assert (record.author_a, record.author_b) == (("gpt-x", None) if record.winner == "a" else (None, "gpt-x"))
     assert record.prompt == (Message("system", "Be kind."), Message("user", "Why?"))
     assert {name for name in reading.counts if "unread" in name} == {"unread_column_margin", "unread_column_tag"}
