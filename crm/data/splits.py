@@ -1,10 +1,12 @@
 """Splits by prompt: `Splits`, whose parts share no prompt, not even a near-duplicate.
 
 Prompts whose texts nearly agree form a group (linked in chains; a template that many share does not count), and a group
-goes to one part as a whole. What is guaranteed, for a fixed ``seed``:
+goes to one part as a whole. Turns of one conversation are different prompts, which may go to different parts. What is
+guaranteed, for a fixed ``seed``:
 
 - the same rows in any order give the same parts;
-- adding or deleting rows moves an old row only if its own group gained or lost a prompt;
+- adding or deleting rows moves an old row only if its own group gained or lost a prompt, or if other passages count as
+  a template: those that many of the prompts share, or of more than 2,000 prompts of a sample, which changes with them;
 - changing the ``validation`` fraction moves nothing into or out of the test part.
 
 Of few prompts a part may stay empty. It then takes the group that is nearest to it, which may go back once more prompts

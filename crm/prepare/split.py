@@ -49,7 +49,7 @@ def place(
     """Every row in its part, or counted as ``leaked`` (would train or validate) or ``left_out``.
 
     A group with a row of a held-out topic is held out whole: its rows of other topics are left out. All other groups go
-    by a hash of seed and key, so that a group stays where it is whatever else is added.
+    by a hash of seed and key, so that a group stays where it is while its prompts stay the same.
 
     With ``all_test`` every row is in suite ``D``. Raises ``ValueError`` if nothing is left to train on.
     """
