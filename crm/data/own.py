@@ -46,6 +46,8 @@ WINNERS: dict[str, Side] = {"model_a": "a", "model_b": "b"} | dict.fromkeys(
     ("tie", "tie (bothbad)", "tie (both bad)", "both_bad"), "tie"
 )
 FLAGS = {"winner_model_a": "a", "winner_model_b": "b", "winner_tie": "tie"}
+UNFINISHED = "splits/unfinished"
+"""A file that is in a dataset while `prepare.py` writes its parts."""
 MOST_UNREAD = 40
 """Columns of a row that are counted as unread."""
 CHOSEN = ("chosen", "rejected")
@@ -61,6 +63,8 @@ def load_prepared(folder: Path) -> Splits:
     """The parts of a folder that ``prepare.py`` wrote; a suite without rows is left out."""
     if not (folder / "splits").is_dir():
         raise ValueError(f"data.path={folder}: holds no folder splits; make the dataset with prepare.py")
+    if (folder / UNFINISHED).is_file():
+        raise ValueError(f"data.path={folder}: its last prepare.py was stopped while it wrote; run the same again")
     parts = {
         name: read_preferences(folder / "splits" / f"{name}.parquet") for name in ("train", "validation", "D", "T", "C")
     }

@@ -13,10 +13,10 @@ import pytest
 
 from crm.config import compose
 from crm.data.catalogue import stem
-from crm.data.own import read_preferences
+from crm.data.own import load_prepared, read_preferences
 from crm.data.simulation.arena import simulate
 from crm.data.splits import prompt_groups
-from crm.prepare.run import run_prepare
+from crm.prepare.run import _write, run_prepare
 from crm.schema import Preference, prompt_key, to_json
 from tests.endpoint.fake_endpoint import Answer, chat_endpoint, completion
 from tests.made_files import write_rows
@@ -251,6 +251,22 @@ def test_mistakes(prepare: Prepare, tmp_path: Path, words: str, sentence: str) -
     words = words.format(votes=votes)
     with pytest.raises(ValueError, match=sentence):
         prepare("data=file", f"data.path='{votes}'", words, root="public")
+
+
+def test_parts_of_two_runs_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts: dict[str, list[Preference]] = {part: [] for part in PARTS}
+    _write(tmp_path, parts, {})
+    assert load_prepared(tmp_path).rows == []
+
+    def stopped(path: Path, rows: object) -> None:
+        if path.name == "D.parquet":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("crm.prepare.run.write_preferences", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        _write(tmp_path, parts, {})
+    with pytest.raises(ValueError, match=r"its last prepare\.py was stopped while it wrote"):
+        load_prepared(tmp_path)
 
 
 def test_without_out_a_dataset_of_other_votes_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
