@@ -233,6 +233,7 @@ def test_train_evaluate_and_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         data="it's pairs.jsonl",
         loss="ranking",
         criteria="none",
+        direction="original",
         folder="runs/mine",
         **{f"data.{name}": value for name, value in fractions.items()},
     )

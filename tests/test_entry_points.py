@@ -83,7 +83,7 @@ def test_the_table_names_the_file(
     n = found[0].n
     assert 0 < n < len(ROWS)
     what = "config scalar, blind on pairs.jsonl, held-out prompts (criteria=none)"
-    assert (tmp_path / "out/suites.md").read_text().startswith(f"_n = {n}; seeds 3; {what}; commit ")
+    assert (tmp_path / "out/suites.md").read_text().startswith(f"_seeds 3; {what}; commit ")
     assert "simulated" not in caplog.text
     run_evaluation(compose("evaluate", ["judge=length", "data.train=20", "data.suite=4"], tmp_path / "b"), show=False)
     assert "length (longer wins) on simulation" in (tmp_path / "b/suites.md").read_text()
