@@ -32,13 +32,13 @@ _REPORT = re.compile(
 )
 """Reports that list what was wrong: "my last assistant was awful: long and full of emoji"."""
 GOOD = "great|lovely|perfect|brilliant|wonderful|fantastic|bliss|spot on|a relief|a joy|a treat"
-_TOLD = re.compile(
+_ACCOUNT = re.compile(
     rf"(?!.*\b(?:{GOOD}|love[ds]?|like[ds]?|enjoy(?:ed|s)?|miss(?:ed)?|finally|at last|should|must)\b)"
-    r"(?:it (?:was|never|always|keeps?|gave|told|had|wrote|came|went|spoke|said|made|took|left|sent|read|\w+ed)|"
+    r"(?:it (?:was|never|always|keeps?|gave|had|wrote|came|went|spoke|made|took|left|sent|read|\w+(?:ed|old|aid))|"
     r"every (?:\w+ )?(?:was|had|\w+ed)|(?:the|my|its|your) (?:last|old|former|previous|earlier) \w+ \w+)\b",
     re.IGNORECASE,
 )
-"""Sentences that tell of an answer and do not praise it."""
+"""Accounts of an answer without praise."""
 _NOT = re.compile(r"(?:never|not|no|without|did(?:n'?t| not))\b", re.IGNORECASE)
 _ASKS = re.compile(
     r"(?:so |now )?(?:i|please|give|show|be|use|keep|just|instead|it (?:should|ought|must))\b", re.IGNORECASE
@@ -87,9 +87,9 @@ def is_report(part: str) -> bool:
     return _REPORT.search(part) is not None
 
 
-def is_told(sentence: str) -> bool:
-    """Whether a sentence tells of an answer without praise: what else it says of it was wrong."""
-    return _TOLD.match(sentence.strip()) is not None
+def is_account(sentence: str) -> bool:
+    """Whether a sentence is an account of an answer without praise: what else it says of it was wrong."""
+    return _ACCOUNT.match(sentence.strip()) is not None
 
 
 def _wrongs(parts: Sequence[str], words: Sequence[str], start: int) -> Iterator[int]:
@@ -106,9 +106,9 @@ def _word(joint: str) -> str:
 
 
 def refused_along(
-    parts: Sequence[str], joints: Sequence[str], asks_less: Sequence[bool], told: bool = False
+    parts: Sequence[str], joints: Sequence[str], asks_less: Sequence[bool], account: bool = False
 ) -> set[int]:
-    """Places of ``parts`` that fall under a refusal in a part before them, or under the first if that is `is_told`.
+    """Places of ``parts`` that fall under a refusal in a part before them, or under the first if that is `is_account`.
 
     ``joints`` are what stands before each part. One that ``asks_less`` ("short answers") stands for itself, unless
     "or" stands before it.
@@ -123,7 +123,7 @@ def refused_along(
         len(part.split()) <= MOST + 2 * (word in _OR) or part.startswith("from ")
         for part, word in zip(parts, words, strict=True)
     ]
-    found: set[int] = set(_wrongs(parts, words, 1)) if told else set()
+    found: set[int] = set(_wrongs(parts, words, 1)) if account else set()
     for place, part in enumerate(parts):
         end = place + 1
         while end < len(parts) and listed[end] and brief[end] and not _VERBS.search(parts[end]):

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import softmax
 
 from crm.judges.clause_classifier import ClauseClassifier, Floats
-from crm.judges.refusals import is_list, is_refusal, is_report, is_told, refused_along
+from crm.judges.refusals import is_account, is_list, is_refusal, is_report, refused_along
 from crm.judges.splitting import (
     Span,
     is_contrast,
@@ -167,27 +167,29 @@ class SentenceReader:
         read = dict(zip(spans, map(self._clause, texts, probabilities), strict=True))
         alone = [text for (a, b), text in zip(spans, texts, strict=True) if b == a + 1]
         known = any(read[place, place + 1].confidence == KNOWN for place in range(len(alone)))
-        told = is_told(part)
+        account = is_account(part)
         if (
             len(spans) == 1
-            or (told and read[whole].criterion)
+            or (account and read[whole].criterion)
             or (probabilities[spans.index(whole), -1] > FOREIGN and not known)
         ):
             return [(*places[whole], read[whole])]
-        self._read_together(read, alone, [part[slice(*edge)] for edge in edges[:-1]], told)
+        self._read_together(read, alone, [part[slice(*edge)] for edge in edges[:-1]], account)
         found = [(*places[span], read[span]) for span in _best_split(read, count)]
         return [each for each in found if each[2].criterion or not is_report(each[2].text)] or found
 
-    def _read_together(self, read: dict[Span, Clause], alone: Sequence[str], joints: Sequence[str], told: bool) -> None:
+    def _read_together(
+        self, read: dict[Span, Clause], alone: Sequence[str], joints: Sequence[str], account: bool
+    ) -> None:
         """Change what parts mean beside others: nouns that they share, refusals that they fall under, contrasts."""
         lone = [read[place, place + 1] for place in range(len(alone))]
-        along = refused_along(alone, joints, [bool(one.criterion) and one.side < 0 for one in lone], told)
+        along = refused_along(alone, joints, [bool(one.criterion) and one.side < 0 for one in lone], account)
         self._share_nouns(read, alone, [place for place in range(len(lone)) if place not in along], joints)
         apart = {place for place, part in enumerate(alone) if stands_apart(part)}
         refused = [span for span in read if along.issuperset(range(*span))]
         turning = {place for place, part in enumerate(alone) if rejects(part) or is_report(part)}
         meant = [read[span] for span in refused]
-        turned = self._wrongs(meant) if told or any(map(is_report, alone)) else map(_refused, meant)
+        turned = self._wrongs(meant) if account or any(map(is_report, alone)) else map(_refused, meant)
         read.update(zip(refused, turned, strict=True))
         for start, end in set(read).difference(refused):
             if end - start > 1 and (
