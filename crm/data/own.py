@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable
 from itertools import chain, islice
@@ -53,6 +54,7 @@ MOST_UNREAD = 40
 CHOSEN = ("chosen", "rejected")
 TRL_FIELDS = ("id", "prompt", *CHOSEN, "criteria", "criteria_rejected")
 TRL_MORE = ("topic", "author_chosen", "author_rejected", "reason", "system")
+_MARKS = re.compile(r"(?:\A\s*|\n\n)(Human|Assistant):[ \n]?")
 _TURNS = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
 _NESTED = {"prompt": _TURNS, "response_a": _TURNS, "response_b": _TURNS} | dict.fromkeys(
     ("criteria_a", "criteria_b", "criteria_topics_a", "criteria_topics_b"), pa.list_(pa.string())
@@ -240,15 +242,26 @@ def trl(row: Row, at: At) -> Preference:
     return chosen_pair(name, prompt, chosen, rejected, source="trl", criteria=given, criteria_rejected=against, **more)
 
 
+def _talk(value: Any, field: str, role: str) -> Conversation:
+    """As `turns`; a text with the marks of Anthropic's hh-rlhf is their turns, but for an empty last one."""
+    marked = _MARKS.split(value)[1:] if isinstance(value, str) and _MARKS.match(value) else []
+    if "Assistant" not in marked[::2]:
+        return turns(value, field, role)
+    texts = zip(marked[::2], map(str.strip, marked[1::2]), strict=True)
+    found = [{"role": "user" if who == "Human" else "assistant", "content": text} for who, text in texts]
+    return messages(found if found[-1]["content"] or role == "assistant" else found[:-1], field)
+
+
 def _trl_parts(row: Row) -> tuple[Conversation, Conversation, Conversation]:
     """Prompt, chosen and rejected."""
-    chosen, rejected = (turns(row[name], name, "assistant") for name in CHOSEN)
+    chosen, rejected = (_talk(row[name], name, "assistant") for name in CHOSEN)
     if row.get("prompt") is None:
         if "assistant" in (chosen[0].role, rejected[0].role):
             why = "missing, and chosen or rejected is no whole conversation: nobody can tell where the prompt ends"
             raise RecordError("prompt", why)
         return split_shared(chosen, rejected, CHOSEN)
-    prompt = asked(row["prompt"], "prompt")
+    asked(row["prompt"], "prompt")  # or it is blank
+    prompt = _talk(row["prompt"], "prompt", "user")
     if isinstance(row["prompt"], str) and chosen[0].role != "assistant":
         shared, chosen, rejected = split_shared(chosen, rejected, CHOSEN)
         questions = {folded(turn.content) for turn in shared if turn.role == "user"}

@@ -151,6 +151,21 @@ def test_criteria_speak_for_the_chosen_side(tmp_path: Path) -> None:
     assert plain.id.startswith("trl-") and record.id not in plain.id + "-2"
 
 
+def test_the_marks_of_hh_rlhf_are_turns(tmp_path: Path) -> None:
+    start = "\n\nHuman: Hi.\n\nAssistant: Hello!\n\nHuman: Why is the sky blue?\n\nAssistant:"
+    better, worse = " It scatters\n\nblue light.", " No Human: knows."
+    whole = {"chosen": start + better, "rejected": start + worse}
+    split = {"prompt": start, "chosen": better.strip(), "rejected": worse.strip()}
+    records = [read(tmp_path, own.trl, row)[0][0] for row in (whole, split)]
+    for record in records:
+        assert record.prompt == tuple(
+            Message(*turn) for turn in (("user", "Hi."), ("assistant", "Hello!"), ("user", "Why is the sky blue?"))
+        )
+        assert sides(record) == ("It scatters\n\nblue light.", "No Human: knows.")
+    (plain,), _ = read(tmp_path, own.trl, {"prompt": "Human: or machine?", "chosen": "a", "rejected": "b"})
+    assert plain.prompt == (Message("user", "Human: or machine?"),)
+
+
 def test_columns_beside_conversations_are_read_or_counted(tmp_path: Path) -> None:
     more = {
         "reason": "Brief.",
