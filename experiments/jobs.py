@@ -230,7 +230,7 @@ def _train(job: Job, overrides: tuple[str, ...], channel: Any) -> Path:
 
 
 def _trained(overrides: Sequence[str], folder: Path, report: Callback, start: Path | None = None) -> Path:
-    """The model in ``folder``, trained unless it is there with the same configuration and made after its ``start``."""
+    """The model in ``folder``, trained unless it is there with this configuration, newer than ``start`` and data."""
     config = compose("train", ["trainer.progress=false", "trainer.threads=1", *overrides], folder)
     settle_devices(config.trainer)
     settle_precision(config.trainer)
@@ -238,7 +238,10 @@ def _trained(overrides: Sequence[str], folder: Path, report: Callback, start: Pa
     wanted = OmegaConf.to_container(OmegaConf.structured(config))
     manifest = folder / "model" / MANIFEST
     made = manifest.is_file() and OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
-    if made == wanted and (start is None or manifest.stat().st_mtime_ns > (start / MANIFEST).stat().st_mtime_ns):
+    data = Path(config.data.path or "none")
+    sources = [data, *data.rglob("*"), *([start / MANIFEST] if start else [])]
+    ages = [source.stat().st_mtime_ns for source in sources if source.is_file()]
+    if made == wanted and manifest.stat().st_mtime_ns > max(ages, default=0):
         return folder / "model"
     return run_training(config, [report]).checkpoint
 

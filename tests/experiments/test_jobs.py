@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from omegaconf import OmegaConf
 
+from crm.io.files import replace_file
 from experiments import jobs
 from experiments.jobs import Job, run_jobs
 from tests.experiments.conftest import TINY, run_here
@@ -46,3 +50,23 @@ def test_a_new_first_stage_is_followed_by_a_new_training(tmp_path: Path, monkeyp
     warm_up, model = made(2)
     assert warm_up > first[0] and model > warm_up
     assert json.loads((tmp_path / "one" / "model" / "crm.json").read_text(encoding="utf-8"))["head"] == "pairwise_span"
+
+
+def test_a_model_of_older_data_is_trained_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, data = tmp_path / "run", tmp_path / "pairs.jsonl"
+    row = '{"prompt": "a", "chosen": "b", "rejected": "c"}\n'
+    data.write_text(row)
+    trainings: list[Any] = []
+
+    def train(config: Any, _: Any) -> SimpleNamespace:
+        trainings.append(config)
+        replace_file(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.structured(config)))
+        replace_file(folder / "model" / "crm.json", "{}")
+        return SimpleNamespace(checkpoint=folder / "model")
+
+    monkeypatch.setattr(jobs, "run_training", train)
+    for expected in (1, 1, 2):
+        if expected == 2:
+            data.write_text(2 * row)
+        assert jobs._trained((*SMALL, "data=file", f"data.path={data}"), folder, None) == folder / "model"  # type: ignore[arg-type]
+        assert len(trainings) == expected
