@@ -243,10 +243,10 @@ def trl(row: Row, at: At) -> Preference:
 
 
 def _talk(value: Any, field: str, role: str) -> Conversation:
-    """As `turns`; a text with the marks of Anthropic's hh-rlhf is their turns, but for an empty last one."""
+    """As `asked` or `turns`; a text with the marks of Anthropic's hh-rlhf is their turns, but for an empty last one."""
     marked = _MARKS.split(value)[1:] if isinstance(value, str) and _MARKS.match(value) else []
     if "Assistant" not in marked[::2]:
-        return turns(value, field, role)
+        return asked(value, field) if role == "user" else turns(value, field, role)
     texts = zip(marked[::2], map(str.strip, marked[1::2]), strict=True)
     found = [{"role": "user" if who == "Human" else "assistant", "content": text} for who, text in texts]
     return messages(found if found[-1]["content"] or role == "assistant" else found[:-1], field)
@@ -260,7 +260,6 @@ def _trl_parts(row: Row) -> tuple[Conversation, Conversation, Conversation]:
             why = "missing, and chosen or rejected is no whole conversation: nobody can tell where the prompt ends"
             raise RecordError("prompt", why)
         return split_shared(chosen, rejected, CHOSEN)
-    asked(row["prompt"], "prompt")  # or it is blank
     prompt = _talk(row["prompt"], "prompt", "user")
     if isinstance(row["prompt"], str) and chosen[0].role != "assistant":
         shared, chosen, rejected = split_shared(chosen, rejected, CHOSEN)

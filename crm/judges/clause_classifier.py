@@ -98,7 +98,7 @@ def word_pieces(pieces: Sequence[str]) -> Tokenizer:
 def unpacked(stored: Arrays) -> dict[str, Floats]:
     """Weights by name.
 
-    A matrix (N, D) is stored as ``<name>:codes``, whole numbers from 0 to 2 `MIDDLE` as bytes in zlib, which less
+    A matrix (N, D) is stored as ``<name>:codes``, whole numbers below 2 `MIDDLE` as bytes in zlib, which less
     `MIDDLE` are multiplied by ``<name>:scale`` (N, D / `GROUP`).
     """
     found = {name: np.asarray(weights, np.float32) for name, weights in stored.items() if ":" not in name}
