@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pandas as pd
+import torch
 from scipy.special import expit
 
 from crm.cli.mistakes import MISTAKES, explain
@@ -91,7 +92,11 @@ def train(*words: str, folder: str | Path | None = None, **settings: Any) -> Run
     given = ["trainer.devices=1", "trainer.progress=false", *words, *_words(settings)]
     config = _composed("train", given, place)
     check_unfinished(config)
-    outcome = run_training(config)
+    threads = torch.get_num_threads()
+    try:
+        outcome = run_training(config)
+    finally:
+        torch.set_num_threads(threads)
     return Run(place, outcome.validation_accuracy, outcome.validation_loss)
 
 

@@ -227,6 +227,7 @@ def test_train_evaluate_and_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ]
     Path("it's pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     fractions = {"validation_fraction": 0.3, "test_fraction": 0.3}
+    torch.set_num_threads(2)
     run = train(
         *TINY_MODEL,
         schedule={"max_steps": 2},
@@ -237,6 +238,7 @@ def test_train_evaluate_and_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         folder="runs/mine",
         **{f"data.{name}": value for name, value in fractions.items()},
     )
+    assert torch.get_num_threads() == 2, "a small model trains on one"
     assert run.folder == Path("runs/mine") and 0 <= run.accuracy <= 1 and run.loss > 0
     assert len(run.metrics) and {"step", "train/loss"} <= set(run.metrics)
     assert run.judge.head == "scalar" and run.judge.folder == Path("runs/mine/model")
