@@ -52,12 +52,6 @@ class PreferenceDataModule(L.LightningDataModule):
             sides = (side for row in (*train, *validation) for side in (row.criteria_a, row.criteria_b))
             sequences += 1 if config.criteria == "none" else max(map(len, sides), default=0)
         rows = max(1, config.batching.tokens // (config.model.max_length * sequences))
-        if config.loss.off_criteria_penalty and config.batching.name == "padded" and rows == 1:
-            raise ValueError(
-                f"loss.off_criteria_penalty={config.loss.off_criteria_penalty}: needs two comparisons in a pass, and "
-                f"batching.tokens={config.batching.tokens} has room for one; raise that to "
-                f"{2 * config.model.max_length * sequences}"
-            )
         self.layout = packing_named(config.batching.name, config.batching.tokens) or Padding(rows, pad_id)
         sizes = {"step": config.schedule.comparisons_per_step, "seed": config.seed, "world_size": self.world_size}
         self.loader = TrainLoader(self.epoch_comparisons, encoder, self.layout, **sizes)  # draws when it is read
@@ -144,8 +138,8 @@ class PreferenceDataModule(L.LightningDataModule):
         return torch.tensor([self.is_trained(row.comparison) for row in rows]), torch.tensor(paired)
 
 
-def check_counts(config: TrainConfig, counts: Mapping[str, int]) -> None:
-    """Raise ``ValueError`` where nothing is left to train on or to validate on."""
+def check_counts(config: TrainConfig, counts: Mapping[str, int], passes: int) -> None:
+    """Raise ``ValueError`` where nothing is left to train on or to validate on, or ``passes`` a step are too many."""
     if not counts["read"]:
         raise ValueError(f"{config.data.word}: a set to evaluate on; choose another to train on")
     if not counts["trained_on"]:
@@ -154,6 +148,12 @@ def check_counts(config: TrainConfig, counts: Mapping[str, int]) -> None:
         raise ValueError(
             f"{config.data.word} direction={config.direction.kind}: no comparison left to train on of "
             f"{counts['read']} votes ({why})"
+        )
+    step, devices = config.schedule.comparisons_per_step, config.trainer.processes
+    if (penalty := config.loss.off_criteria_penalty) and step < 2 * devices * passes:
+        raise ValueError(
+            f"loss.off_criteria_penalty={penalty}: needs two comparisons in a pass, and schedule.comparisons_per_step="
+            f"{step} are {passes} passes on {devices} devices; raise batching.tokens, or train on fewer devices"
         )
     if config.noise.kind != "none" and counts.get("noise_none", 0) == counts.get("made"):
         log.warning(

@@ -29,7 +29,7 @@ class LossConfig(Settings, group="loss"):
     """Weight of (score_a + score_b)^2; needs a head with scores."""
     off_criteria_penalty: float = setting(0.0, at_least=0)
     """Weight of the squared score difference under criteria of other comparisons of the same forward pass, so that it
-    depends on ``batching.tokens``; needs head=late."""
+    depends on ``batching.tokens`` and the devices; needs head=late."""
 
     def head(self, name: str) -> str:
         """The head to train; ``auto`` is that of the loss. Raises ``ValueError`` for one that contradicts the loss."""

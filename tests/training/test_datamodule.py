@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import torch
 
 from crm.config import compose
 from crm.schema import GENERIC_CRITERION, Message
-from crm.training.datamodule import PreferenceDataModule
+from crm.training.datamodule import PreferenceDataModule, check_counts
 from crm.training.metrics import ValidationMetrics
 
 BASE = compose("train", ["loss=ranking", "trainer.devices=1", "trainer.nodes=1", "seed=0"], Path("run"))
@@ -108,9 +109,11 @@ def test_a_padded_pass_of_a_late_head_counts_the_sequences_of_criteria_too(make_
 
 
 def test_a_penalty_that_would_be_zero_in_every_pass_is_refused(make_data) -> None:
-    with pytest.raises(ValueError, match=r"penalty=0.1: .* batching.tokens=2000 has room for one; raise that to 2400$"):
-        make_data(head="late", max_length=300, most=2000, penalty=0.1)
-    make_data(head="late", max_length=300, most=2400, penalty=0.1)
+    """Whether one comparison fills the tokens of a pass, or several devices have one each."""
+    for changes in ({"most": 2000}, {"devices": 4}, {"devices": 2, "rows": 2, "tokens": 10**5}, {}):
+        data = make_data(**{"head": "late", "max_length": 300, "penalty": 0.1, **changes})
+        with pytest.raises(ValueError, match=r"penalty=0\.1: .*passes on") if changes else nullcontext():
+            check_counts(data.config, data.counts(), data.passes)
 
 
 def test_soft_ties_are_kept_as_one_half(make_data) -> None:
