@@ -40,14 +40,11 @@ def show_loading(wanted: bool) -> None:
         disable_progress_bars()
 
 
-def load_backbone(
-    path: str, revision: str | None, max_length: int, weights: bool = True
-) -> tuple[PreTrainedModel, Any]:
+def load_backbone(path: str, revision: str | None, weights: bool = True) -> tuple[PreTrainedModel, Any]:
     """Weights as float32, the master precision, whatever precision the files have, and the tokenizer.
 
     Without ``weights`` the model is on the meta device: for a process that gets its share of them from another. Raises
-    ``ValueError`` for files that are missing or do not fit, a pad token that also ends a text or a turn, and a
-    ``max_length`` of more than the positions.
+    ``ValueError`` for files that are missing or do not fit, and a pad token that also ends a text or a turn.
     """
     folder = path if Path(path).is_dir() else str(fetch(path, revision))
     try:
@@ -59,9 +56,6 @@ def load_backbone(
             tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise ValueError(f"model.path={path}: cannot be loaded ({error}); {HINTS['model']}") from None
-    positions = getattr(model.config, "max_position_embeddings", max_length)
-    if max_length > positions:
-        raise ValueError(f"model.max_length={max_length}: {path} has {positions} positions; use at most that")
     if tokenizer.pad_token_id is None or tokenizer.pad_token in (tokenizer.eos_token, TURN_END):
         raise ValueError(
             f"model.path={path}: its pad token is {tokenizer.pad_token!r} and its end of text {tokenizer.eos_token!r}; "

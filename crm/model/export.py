@@ -22,7 +22,7 @@ from crm.model.encoding import TURN_END, chat_template
 from crm.model.folders import checkpoint_folder
 from crm.model.heads import head_named
 from crm.model.late_head import LateHead
-from crm.model.manifest import read_manifest, write_manifest
+from crm.model.manifest import MANIFEST, read_manifest, write_manifest
 from crm.model.model_card import write_card
 from crm.model.reward_model import RewardModel
 
@@ -37,6 +37,7 @@ def export_model(model: RewardModel, tokenizer: Any, folder: Path, facts: dict[s
     ``facts`` (plain JSON values: longest sequence, training configuration, commit) go into ``crm.json``.
     """
     exported = to_hugging_face(model)
+    (folder / MANIFEST).unlink(missing_ok=True)  # written last: without it a half-written folder is no model
     exported.save_pretrained(folder)
     if isinstance(model.score, LateHead):  # no stock class has a place for it
         weights = {name: weight.detach().cpu() for name, weight in model.score.state_dict().items()}

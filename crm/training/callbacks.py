@@ -14,11 +14,12 @@ from typing import Any
 import lightning as L
 import torch
 from lightning.pytorch.callbacks import Callback, Checkpoint, ModelCheckpoint
+from lightning.pytorch.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.model_summary.model_summary import get_human_readable_count
 from torch import Tensor, nn
 
-from crm.io.files import shown_path
+from crm.io.files import drafted, shown_path
 from crm.report.tables import number
 from crm.training.config import TrainConfig
 from crm.training.resume import BEST, LAST
@@ -60,24 +61,12 @@ class LastCheckpoint(Checkpoint):
         self._due = self._asked = self._stop = False
         self._step = 0
         self._handlers: dict[int, Any] = {}
-        self._draws: dict[str, Tensor] = {}
 
     def on_train_start(self, trainer: L.Trainer, pl_module: Any) -> None:
         """Handle Ctrl-C, at which Lightning would exit amid a step."""
         self._step = trainer.global_step
-        for device, state in self._draws.items():
-            {"cpu": torch.set_rng_state, "cuda": torch.cuda.set_rng_state}[device](state)
         if threading.current_thread() is threading.main_thread():
             self._handlers = {kind: signal.signal(kind, self._ask_to_stop) for kind in (signal.SIGINT, signal.SIGTERM)}
-
-    def state_dict(self) -> dict[str, Any]:
-        """Where torch's random numbers are, on this device: dropout draws them."""
-        cuda = {"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_initialized() else {}  # type: ignore[no-untyped-call]
-        return {"cpu": torch.get_rng_state(), **cuda}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Leave it to `on_train_start`, before which others draw."""
-        self._draws = state_dict
 
     def _ask_to_stop(self, *_: Any) -> None:
         if self._asked:
@@ -124,6 +113,19 @@ class LastCheckpoint(Checkpoint):
         """
         for counts in checkpoint["loops"]["fit_loop"]["epoch_progress"].values():
             counts["ready"] = counts["started"] = counts["processed"] + 1
+
+
+class WholeCheckpoints(TorchCheckpointIO):
+    """Writes a checkpoint beside the old one, and moves it there in one step.
+
+    Lightning (2.6.6) writes into the system's temporary folder and copies from there over the old one, if that is on
+    another disk: killed amid it, a run had none.
+    """
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        """Options of storage are for remote ones, which these are not."""
+        with drafted(Path(path)) as draft:
+            torch.save(checkpoint, draft)
 
 
 class BestCheckpoint(ModelCheckpoint):

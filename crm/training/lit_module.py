@@ -14,6 +14,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import AdamW, Muon, Optimizer
 
+from crm.io.draws import fraction
 from crm.model.batching.batches import Batch
 from crm.model.heads import HeadOutput
 from crm.model.reward_model import RewardModel
@@ -107,6 +108,11 @@ class LitRewardModel(L.LightningModule):
     def on_fit_start(self) -> None:
         """Put the backbone in training mode: Hugging Face loads it in eval mode, where checkpointing is ignored."""
         self.model.train()
+
+    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
+        """Have dropout depend on seed, batch and rank alone, so that a resumed run drops what the unbroken one does."""
+        seed = self.trainer.datamodule.config.seed  # type: ignore[attr-defined]
+        torch.manual_seed(int(2**53 * fraction(seed, self.current_epoch, batch_idx, self.global_rank)))
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Mean loss of a pass, weighted."""

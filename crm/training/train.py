@@ -36,7 +36,7 @@ from crm.model.backbone import (
 )
 from crm.model.encoding import Encoder
 from crm.model.export import export_model, load_checkpoint
-from crm.model.folders import check_reachable
+from crm.model.folders import check_reachable, fetch
 from crm.model.late_head import LateHead
 from crm.model.manifest import MANIFEST
 from crm.model.reward_model import RewardModel, build_score
@@ -46,6 +46,7 @@ from crm.training.callbacks import (
     StoppedError,
     Throughput,
     ValidationLines,
+    WholeCheckpoints,
     quieten,
     show_counts,
     show_run,
@@ -102,7 +103,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     encoder = Encoder(tokenizer, model.head, config.model.max_length)
     data = PreferenceDataModule(config, splits.train, splits.validation, encoder, tokenizer.pad_token_id)
     counts = data.counts()
-    check_counts(config, counts)
+    check_counts(config, counts, data.passes)
     if resume is None and config.model.path is not None:
         standardise(model, data)
     speed_up(config, model)
@@ -140,8 +141,10 @@ def settle_hardware(config: TrainConfig) -> None:
 def standardise(model: RewardModel, data: PreferenceDataModule) -> None:
     """Show a late head what the states of a pretrained backbone are like, in a process that has its weights."""
     if isinstance(model.score, LateHead) and next(model.backbone.parameters()).device.type != "meta":
-        rows = data.validation_rows[:: len(data.validation_rows) // SAMPLE + 1]
-        model.standardise(data.layout.collate(rows))
+        rows, hardware = data.validation_rows[:: len(data.validation_rows) // SAMPLE + 1], data.config.trainer
+        # Shards are made because the whole may not fit on a device; on a CPU a large backbone takes minutes.
+        device = training_device("cpu" if hardware.strategy == "fsdp" else hardware.accelerator)
+        model.to(device).standardise(data.layout.collate(rows).to(device))
 
 
 def speed_up(config: TrainConfig, model: RewardModel) -> None:
@@ -157,7 +160,7 @@ def speed_up(config: TrainConfig, model: RewardModel) -> None:
 def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
     """Backbone and head as configured, and the tokenizer; everything random is drawn from ``config.seed``.
 
-    ``model.path`` may be a checkpoint of an earlier run: training goes on from its backbone and its head.
+    ``model.path`` may be a checkpoint of an earlier run, here or on a hub: training goes on from its backbone and head.
     """
     settings, head, score = config.model, config.head.name, None
     # Sharding distributes the weights of the first process: the others need none.
@@ -168,11 +171,18 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
         sizes = (settings.hidden_size, settings.layers, settings.heads, settings.max_length)
         tokenizer = train_tokenizer(tokenizer_texts(config.data.seed), settings.vocab_size)
         backbone: Any = build_tiny_backbone(len(tokenizer), *sizes, tokenizer.pad_token_id, config.seed)
-    elif (Path(settings.path) / MANIFEST).is_file() and weights:
-        start, tokenizer, _ = load_checkpoint(Path(settings.path))
-        backbone, score = start.backbone, start.score
     else:
-        backbone, tokenizer = load_backbone(settings.path, settings.revision, settings.max_length, weights)
+        folder = Path(settings.path) if Path(settings.path).is_dir() else fetch(settings.path, settings.revision)
+        if (folder / MANIFEST).is_file() and weights:
+            start, tokenizer, _ = load_checkpoint(folder)
+            backbone, score = start.backbone, start.score
+        else:
+            backbone, tokenizer = load_backbone(settings.path, settings.revision, weights)
+        positions = getattr(backbone.config, "max_position_embeddings", settings.max_length)
+        if settings.max_length > positions:
+            raise ValueError(
+                f"model.max_length={settings.max_length}: {settings.path} has {positions} positions; use at most that"
+            )
     score = build_score(head, backbone.config.hidden_size, config.seed, score, **late)
     if isinstance(score, LateHead):
         score.response.dropout.p = config.head.dropout
@@ -218,6 +228,7 @@ def build_trainer(config: TrainConfig, loggers: list[Any], callbacks: Sequence[C
         log_every_n_steps=1,
         callbacks=callbacks,
         logger=loggers,
+        plugins=[WholeCheckpoints()],
         enable_progress_bar=bar,
     )
 
@@ -226,7 +237,8 @@ def build_trainer(config: TrainConfig, loggers: list[Any], callbacks: Sequence[C
 def _prepare_folder(run_dir: Path, settings: dict[str, Any], resumed: bool) -> None:
     """Write ``config.yaml``; a new run in an old folder starts without what is of another model."""
     if not resumed:
-        shutil.rmtree(run_dir / "checkpoints", ignore_errors=True)
+        for name in ("checkpoints", "model"):
+            shutil.rmtree(run_dir / name, ignore_errors=True)
         for name in ("metrics.csv", SUMMARY):
             (run_dir / name).unlink(missing_ok=True)
     replace_file(run_dir / "config.yaml", f"# crm {__version__}\n{OmegaConf.to_yaml(OmegaConf.create(settings))}")

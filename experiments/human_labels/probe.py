@@ -40,7 +40,7 @@ class Features:
 
     def __init__(self) -> None:
         config = compose("train", ("experiment=human_labels",), Path())
-        self.backbone, tokenizer = load_backbone(str(config.model.path), None, config.model.max_length, True)
+        self.backbone, tokenizer = load_backbone(str(config.model.path), None)
         keep_lowest_layers(self.backbone, config.model.use_layers)
         self.encoder = Encoder(tokenizer, "late", config.model.max_length)
         self.known: dict[Text | str, Tensor] = {}

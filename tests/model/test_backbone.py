@@ -43,15 +43,13 @@ def edit(path: Path, **changes: Any) -> None:
 
 
 def test_weights_come_as_float32_and_padding_is_settled(folder: Path, make_model, tokenizer) -> None:
-    model, loaded = load_backbone(str(folder), None, max_length=2048)
+    model, loaded = load_backbone(str(folder), None)
     expected = make_model("scalar").backbone.state_dict()
     assert json.loads((folder / "config.json").read_text())["dtype"] == "bfloat16"
     for name, weight in model.state_dict().items():
         assert weight.dtype == torch.float32 and torch.equal(weight, expected[name].bfloat16().float())
     assert model.config.pad_token_id == loaded.pad_token_id == tokenizer.pad_token_id != loaded.eos_token_id
     assert loaded.padding_side == "right" and model.config.use_cache is False
-    with pytest.raises(ValueError, match=r"model.max_length=2049: .* has 2048 positions; use at most that"):
-        load_backbone(str(folder), None, max_length=2049)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +67,7 @@ def test_files_that_do_not_fit_are_one_sentence(editable: Path, file: str, chang
     else:
         edit(editable / file, **changes)
     with pytest.raises(ValueError, match=rf"^model.path={editable}: .*{message}") as caught:
-        load_backbone(str(editable), None, max_length=64)
+        load_backbone(str(editable), None)
     assert "\n" not in str(caught.value)
 
 

@@ -66,7 +66,7 @@ def test_folders_runs_and_cached_names_need_no_network(snapshot: Path, folder: P
         (checkpoint_folder, "someone/ranker@v2", "checkpoint=someone/ranker: not cached here.*give a run folder"),
         (checkpoint_folder, "runs/model", "checkpoint=runs/model: not cached here.*give a run folder"),
         (check_reachable, "someone/other", "model.path=someone/other: not cached here.*model=tiny"),
-        (lambda path: load_backbone(path, None, 64), "someone/other", "model.path=someone/other: not cached here"),
+        (lambda path: load_backbone(path, None), "someone/other", "model.path=someone/other: not cached here"),
     ],
 )
 @pytest.mark.usefixtures("snapshot")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -196,7 +197,11 @@ class KeptScore(Callback):
 
 
 @pytest.mark.slow
-def test_ctrl_c_saves_the_step_and_names_the_command_that_goes_on(whole: tuple[Path, Read], tmp_path: Path) -> None:
+def test_ctrl_c_saves_the_step_and_names_the_command_that_goes_on(
+    whole: tuple[Path, Read], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a temporary folder, which may be on another disk: a kill amid copying from there left no checkpoint."""
+    monkeypatch.setattr(tempfile, "mkstemp", lambda *_, **__: pytest.fail("a file in the temporary folder"))
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt, match=f"go on with: python train.py resume={tmp_path}$"):
         train(tmp_path, callbacks=(CtrlC(4),))
@@ -246,6 +251,11 @@ def test_changed_settings_are_named_before_anything_is_written(changed: str, why
 @pytest.mark.slow
 def test_a_new_run_in_an_old_folder_starts_anew(stopped: Path) -> None:
     assert (stopped / "checkpoints/best.ckpt").exists()
+    (stopped / "model").mkdir()
+    (stopped / "model/crm.json").write_text("{}")
+    with pytest.raises(RuntimeError, match="crashed"):
+        train(stopped, "schedule.max_steps=1", callbacks=(StopAt(0),))
+    assert not (stopped / "model").exists(), "the old run's model is no result of this one"
     train(stopped, "schedule.max_steps=1")
     assert pd.read_csv(stopped / "metrics.csv")["step"].max() == 0
     assert not (stopped / "checkpoints/best.ckpt").exists(), "no validation in one step: this is the old run's best"

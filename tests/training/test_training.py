@@ -140,6 +140,13 @@ def test_a_run_goes_on_from_the_weights_of_a_checkpoint(
     settings = ("loss=ranking", f"model.path={run[1].checkpoint}")
     begun, _ = build_model(compose("train", [*TINY, *settings], tmp_path))
     assert all(torch.equal(weight, start.state_dict()[name]) for name, weight in begun.state_dict().items())
+    with monkeypatch.context() as hub:
+        hub.setattr(crm.training.train, "fetch", lambda *_: run[1].checkpoint)
+        words = ("loss=ranking", "model.path=somebody/ranker")
+        theirs, _ = build_model(compose("train", [*TINY, *words], tmp_path))
+        assert torch.equal(theirs.score.weight, begun.score.weight), "a hub's model has its head too"
+        with pytest.raises(ValueError, match=r"model.max_length=4096: .* has \d+ positions; use at most that"):
+            build_model(compose("train", [*TINY, *words, "model.max_length=4096"], tmp_path))
     monkeypatch.setattr(rank_zero_only, "rank", 1)
     other, _ = build_model(compose("train", [*TINY, *settings, "optimizer=paper", "trainer.strategy=fsdp"], tmp_path))
     assert {part.device.type for part in other.backbone.parameters()} == {"meta"}, "its weights come from the first"
