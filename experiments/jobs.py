@@ -1,7 +1,8 @@
 """Several runs side by side, each a training with its evaluation and leaderboards.
 
-A job has one process with one thread: threads of one small training wait for each other, the more so on a
-busy machine. What a job finds already made in its folder, under the same configuration, it does not make again.
+A job has one process with one thread (threads of one small training wait for each other) and at most one GPU. A
+training that its folder holds, finished with the same settings on data that are no newer, is not made again; one that
+was interrupted goes on.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import logging
 import multiprocessing
 import os
 import queue
+import signal
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.managers import SyncManager
@@ -25,7 +27,6 @@ import lightning as L
 import pandas as pd
 import torch
 from lightning.pytorch.callbacks import Callback
-from omegaconf import OmegaConf
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from transformers.utils.logging import disable_progress_bar
@@ -36,8 +37,7 @@ from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.run import run_leaderboard
 from crm.model.manifest import MANIFEST
 from crm.schema import Result
-from crm.training.devices import settle_devices, settle_precision
-from crm.training.memory import settle_memory
+from crm.training.resume import AnotherRunError, finished_before
 from crm.training.train import run_training
 from experiments.processes import CHILD_ENVIRONMENT, end_with_parent
 
@@ -85,28 +85,64 @@ class JobResult:
 def run_jobs(
     jobs: Sequence[Job], workers: int, done: Callable[[dict[str, JobResult]], None] | None = None
 ) -> dict[str, JobResult]:
-    """Run all jobs, ``workers`` at a time, under one progress display. The first error of a job ends the call.
+    """Run all jobs, ``workers`` at a time, each with a GPU of its own where there are any, under one progress display.
 
+    The first error of a job ends the call, as Ctrl-C does: trainings at work save and stop, and no other one begins.
     ``done`` is called with the results so far whenever a job has ended.
     """
     context = multiprocessing.get_context("spawn")
     for name, value in CHILD_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    gpus = _gpus(jobs)
+    workers = min(workers, len(gpus) or workers)
     manager = SyncManager(ctx=context)
     manager.start(end_with_parent)
+    own = manager.Queue()
+    for gpu in gpus:
+        own.put(gpu)
     display = (_Bars if Console().is_terminal else _Lines)([job.name for job in jobs])
-    with manager, ProcessPoolExecutor(workers, context, end_with_parent) as pool, display:
+    with manager, ProcessPoolExecutor(workers, context, _begin, (own if gpus else None,)) as pool, display:
         channel = manager.Queue()
-        futures = {job.name: pool.submit(run_job, job, channel) for job in jobs}
-        ended = 0
-        while not all(future.done() for future in futures.values()):
-            before, ended = ended, sum(future.done() for future in futures.values())
-            _forward(channel, display, ended)
-            _stop_at_error(futures, manager)
-            if done and ended > before:
-                done({job: future.result() for job, future in futures.items() if future.done()})
+        futures = {job.name: pool.submit(_work, job, channel) for job in jobs}
+        ended: dict[str, JobResult] = {}
+        try:
+            while len(ended) < len(jobs):
+                _forward(channel, display, len(ended))
+                before, ended = ended, {name: future.result() for name, future in futures.items() if future.done()}
+                if done and len(ended) > len(before):
+                    done(ended)
+        except BaseException:
+            for future in futures.values():
+                future.cancel()
+            manager.shutdown()  # jobs at work stop at their next report, and one that was handed out at its first
+            raise
         _forward(channel, display, len(jobs))
-        return {name: future.result() for name, future in futures.items()}
+        return ended
+
+
+def _gpus(jobs: Sequence[Job]) -> list[str]:
+    """Names of the GPUs that the workers share out; none where all trainings are on the CPU."""
+    on_cpu = {"trainer=cpu", "trainer.accelerator=cpu"}
+    if not any(job.overrides is not None and on_cpu.isdisjoint(job.overrides) for job in jobs):
+        return []
+    count = torch.cuda.device_count()
+    return os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(count)))).split(",")[:count]
+
+
+def _begin(gpus: Any = None) -> None:
+    """Prepare a worker: it takes a GPU of those that are left, and Ctrl-C is for its job."""
+    end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if gpus is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus.get()
+
+
+def _work(job: Job, channel: Any) -> JobResult:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return run_job(job, channel)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 class _Bars(Progress):
@@ -167,16 +203,6 @@ def _forward(channel: Any, display: _Bars | _Lines, done: int) -> None:
             display.show(*channel.get_nowait())
 
 
-def _stop_at_error(futures: Mapping[str, Future[JobResult]], manager: SyncManager) -> None:
-    for future in futures.values():
-        if future.done() and future.exception() is not None:
-            for other in futures.values():
-                other.cancel()
-            # Jobs at work fail at their next report; the pool would otherwise wait for all of them to the end.
-            manager.shutdown()
-            future.result()
-
-
 def run_job(job: Job, channel: Any) -> JobResult:
     """Train, evaluate, rank, in this process. Lightning's own output goes to ``job.log`` in the folder."""
     channel.put((job.name, "starting", 0.0))
@@ -230,19 +256,21 @@ def _train(job: Job, overrides: tuple[str, ...], channel: Any) -> Path:
 
 
 def _trained(overrides: Sequence[str], folder: Path, report: Callback, start: Path | None = None) -> Path:
-    """The model in ``folder``, trained unless it is there with this configuration, newer than ``start`` and data."""
-    config = compose("train", ["trainer.progress=false", "trainer.threads=1", *overrides], folder)
-    settle_devices(config.trainer)
-    settle_precision(config.trainer)
-    settle_memory(config)
-    wanted = OmegaConf.to_container(OmegaConf.structured(config))
-    manifest = folder / "model" / MANIFEST
-    made = manifest.is_file() and OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
-    data = Path(config.data.path or "none")
+    """The model in ``folder``: trained, or as it is where it was finished with these settings, ``start`` and data."""
+    words = ["trainer.progress=false", "trainer.threads=1", "trainer.devices=1", *overrides]
+    config = compose("train", words, folder)
+    if config.trainer.devices != 1:
+        raise ValueError(
+            f"trainer.devices={config.trainer.devices}: a job trains on one device; run train.py yourself with "
+            f"hydra.run.dir={folder}, and what it made is read here"
+        )
+    data, begun = Path(config.data.path or "none"), folder / "config.yaml"
     sources = [data, *data.rglob("*"), *([start / MANIFEST] if start else [])]
     ages = [source.stat().st_mtime_ns for source in sources if source.is_file()]
-    if made == wanted and manifest.stat().st_mtime_ns > max(ages, default=0):
-        return folder / "model"
+    if begun.is_file() and begun.stat().st_mtime_ns > max(ages, default=0):
+        with suppress(AnotherRunError):
+            if finished_before(config) and (folder / "model" / MANIFEST).is_file():
+                return folder / "model"
     return run_training(config, [report]).checkpoint
 
 
@@ -271,4 +299,7 @@ class _Report(Callback):
             accuracy = trainer.callback_metrics.get("validation/accuracy")
             stage = "training" if accuracy is None else f"training, validation accuracy {float(accuracy):.3f}"
             share = self.start + (self.end - self.start) * trainer.global_step / module.total_steps
-            self.channel.put((self.name, stage, share))
+            try:
+                self.channel.put((self.name, stage, share))
+            except (OSError, EOFError):  # the other jobs were stopped
+                signal.raise_signal(signal.SIGTERM)  # at which a training saves and stops

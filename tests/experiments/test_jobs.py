@@ -8,9 +8,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from omegaconf import OmegaConf
 
 from crm.io.files import replace_file
+from crm.training.resume import LAST, SUMMARY
+from crm.training.train import _prepare_folder
 from experiments import jobs
 from experiments.jobs import Job, run_jobs
 from tests.experiments.conftest import TINY, run_here
@@ -25,13 +28,35 @@ SMALL = (
 )
 
 
-def test_a_failing_job_ends_the_call_and_the_job_beside_it(tmp_path: Path) -> None:
-    # Ten thousand epochs would take hours: the call comes back only if the other job is stopped.
-    endless = Job("endless", tmp_path / "endless", (*SMALL, "schedule.epochs=10000"))
-    failing = Job("failing", tmp_path / "failing", (*SMALL, "data.validation=-1"))
-    with pytest.raises(ValueError, match=r"data\.validation=-1: expected 0 \(all\) or more"):
-        run_jobs([endless, failing], workers=2)
-    assert not (tmp_path / "endless" / "model").exists()
+@pytest.mark.parametrize("stopped", ["a failing job", "Ctrl-C"])
+def test_an_end_stops_the_job_beside_it_and_begins_no_other(tmp_path: Path, stopped: str) -> None:
+    # Ten thousand epochs would take hours: the call comes back only if the other jobs are stopped.
+    endless = [Job(name, tmp_path / name, (*SMALL, "schedule.epochs=10000")) for name in ("endless", "third", "fourth")]
+    if stopped == "Ctrl-C":
+
+        def interrupt(_: object) -> None:
+            raise KeyboardInterrupt
+
+        short = Job("short", tmp_path / "short", (*SMALL, "schedule.max_steps=1"))
+        with pytest.raises(KeyboardInterrupt):
+            run_jobs([short, *endless], workers=2, done=interrupt)
+    else:
+        failing = Job("failing", tmp_path / "failing", (*SMALL, "data.validation=-1"))
+        with pytest.raises(ValueError, match=r"data\.validation=-1: expected 0 \(all\) or more"):
+            run_jobs([endless[0], failing], workers=2)
+    assert not list(tmp_path.glob("[!s]*/model")) and not (tmp_path / "fourth" / "config.yaml").exists()
+
+
+def test_workers_share_out_the_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    trained, on_cpu = Job("", tmp_path, ()), Job("", tmp_path, ("trainer=cpu",))
+    assert jobs._gpus([on_cpu, Job("", tmp_path, None)]) == []
+    assert jobs._gpus([on_cpu, trained]) == ["0", "1"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
+    assert jobs._gpus([trained]) == ["5", "7"]
+    with pytest.raises(ValueError, match=r"trainer\.devices=2: a job trains on one device; run train.py yourself"):
+        jobs._trained((*SMALL, "trainer=cpu", "trainer.devices=2"), tmp_path, None)  # type: ignore[arg-type]
 
 
 def test_a_new_first_stage_is_followed_by_a_new_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,21 +77,32 @@ def test_a_new_first_stage_is_followed_by_a_new_training(tmp_path: Path, monkeyp
     assert json.loads((tmp_path / "one" / "model" / "crm.json").read_text(encoding="utf-8"))["head"] == "pairwise_span"
 
 
-def test_a_model_of_older_data_is_trained_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_is_kept_goes_on_or_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, data = tmp_path / "run", tmp_path / "pairs.jsonl"
-    row = '{"prompt": "a", "chosen": "b", "rejected": "c"}\n'
-    data.write_text(row)
-    trainings: list[Any] = []
+    data.write_text('{"prompt": "a", "chosen": "b", "rejected": "c"}\n')
+    begun: list[tuple[int, bool]] = []
 
-    def train(config: Any, _: Any) -> SimpleNamespace:
-        trainings.append(config)
-        replace_file(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.structured(config)))
-        replace_file(folder / "model" / "crm.json", "{}")
-        return SimpleNamespace(checkpoint=folder / "model")
+    def trained(seed: int, killed: bool = False, more: str = "trainer.threads=1") -> list[tuple[int, bool]]:
+        def train(config: Any, _: Any) -> SimpleNamespace:
+            begun.append((config.seed, config.resume))
+            assert config.trainer.devices == 1
+            _prepare_folder(folder, OmegaConf.to_container(OmegaConf.structured(config)), config.resume)  # type: ignore[arg-type]
+            for name in (LAST,) if killed else ("model/crm.json", SUMMARY):
+                replace_file(folder / name, "{}")
+            return SimpleNamespace(checkpoint=folder / "model")
 
-    monkeypatch.setattr(jobs, "run_training", train)
-    for expected in (1, 1, 2):
-        if expected == 2:
-            data.write_text(2 * row)
-        assert jobs._trained((*SMALL, "data=file", f"data.path={data}"), folder, None) == folder / "model"  # type: ignore[arg-type]
-        assert len(trainings) == expected
+        monkeypatch.setattr(jobs, "run_training", train)
+        begun.clear()
+        words = (*SMALL, "data=file", f"data.path={data}", f"seed={seed}", more)
+        assert jobs._trained(words, folder, None) == folder / "model"  # type: ignore[arg-type]
+        return begun
+
+    assert trained(1) == [(1, False)] and trained(1, more="trainer.threads=2") == []
+    assert trained(2, killed=True) == [(2, False)], "the model of seed 1 is not that of seed 2"
+    assert trained(2, killed=True) == [(2, True)]
+    data.touch()
+    assert trained(2, killed=True) == [(2, False)] and trained(2) == [(2, True)] and trained(2) == []
+    data.touch()
+    assert trained(2) == [(2, False)]
+    (folder / LAST).unlink(missing_ok=True)
+    assert trained(3) == [(3, False)]
