@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -24,8 +25,14 @@ WINDOW = 16
 
 
 def placed(model: AnyModel, precision: str) -> tuple[AnyModel, torch.autocast]:
-    """The model on a GPU where there is one, in evaluation mode; autocast to bfloat16 for ``bf16-mixed``."""
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    """The model on this process's GPU where there is one, in evaluation mode; autocast to bfloat16 for ``bf16-mixed``.
+
+    A launcher's process has the GPU of its local rank, also before its trainer makes that the current one.
+    """
+    device = torch.device("cpu")
+    if torch.cuda.is_available():
+        place = int(os.environ.get("LOCAL_RANK", torch.cuda.current_device()))
+        device = torch.device("cuda", place % torch.cuda.device_count())
     return model.to(device).eval(), torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16-mixed")
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import torch.distributed as dist
+
 from crm.judges.judge import Judge
 from crm.rewards.scoring import (
     Group,
@@ -22,6 +24,7 @@ from crm.rewards.scoring import (
 )
 from crm.schema import RecordError
 
+_Key = tuple[tuple[str, ...], Turns]
 TRL_OWN = {"completion_ids", "trainer_state", "log_extra", "environments"}
 """What TRL passes beside the columns of the data set."""
 END_TOKENS = re.compile(r"\s*(<\|\w+\|>\s*|</s>\s*|<eos>\s*|<end_of_turn>\s*)+\Z")
@@ -55,17 +58,19 @@ def grpo_reward(
         """
         wanted = _column(columns, "criteria", criteria)
         asked = prompts if prompt is None else _column(columns, "prompt", prompt)
-        rows: dict[tuple[tuple[str, ...], Turns], list[tuple[int, Turns]]] = {}
+        rows: dict[_Key, list[tuple[int, Turns]]] = {}
         for row, completion in enumerate(completions):
             own = criteria_texts(wanted[row], f"{criteria}, row {row}")
             talk = prompt_turns(asked[row], f"prompt, row {row}")
             if (written := completion_turns(completion)) is not None:
                 talk, response = conversation(talk, written, f"prompt, row {row}")
                 rows.setdefault((own, talk), []).append((row, response))
-        scores = rewards.of_groups([Group(*key, tuple(text for _, text in each)) for key, each in rows.items()])
+        texts = {key: tuple(text for _, text in each) for key, each in rows.items()}
+        whole = texts if rewards.pointwise else _of_all_processes(texts)
+        scores = rewards.of_groups([Group(*key, each) for key, each in whole.items()])
         found: list[Reward] = [None] * len(completions)
         for places, each in zip(rows.values(), scores, strict=True):
-            for (row, _), reward in zip(places, each, strict=True):
+            for (row, _), reward in zip(places, each, strict=False):
                 found[row] = reward
         if log_metric:
             known = [score for score in found if score is not None]
@@ -75,6 +80,16 @@ def grpo_reward(
         return found
 
     return crm
+
+
+def _of_all_processes(own: dict[_Key, tuple[Turns, ...]]) -> dict[_Key, tuple[Turns, ...]]:
+    """The responses of each group, ``own`` first: a trainer may split a group over its processes."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return own
+    parts: list[dict[_Key, tuple[Turns, ...]]] = [{}] * dist.get_world_size()
+    dist.all_gather_object(parts, own)
+    del parts[dist.get_rank()]
+    return {key: sum((part.get(key, ()) for part in parts), texts) for key, texts in own.items()}
 
 
 def _column(columns: Mapping[str, Any], option: str, name: str) -> Sequence[Any]:

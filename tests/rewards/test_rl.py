@@ -9,11 +9,13 @@ import runpy
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 import torch
 from transformers import Qwen3ForCausalLM
 
+from crm.judges.crm_judge import placed
 from crm.judges.judge import Asked, LengthJudge, OracleJudge, Reading
 from crm.model.backbone import build_tiny_backbone
 from crm.model.export import export_model
@@ -61,6 +63,22 @@ def test_a_judge_that_only_compares_compares_within_groups() -> None:
     assert found == pytest.approx([*means, own[0] - own[1], own[1] - own[0]])
 
 
+def test_a_group_over_several_processes_is_compared_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    reward, sent, found = grpo_reward(OnlyCompares()), [{}, {}], {}
+    whole = call(reward, ANSWERS)
+
+    def gather(parts: list[Any], own: Any) -> None:
+        sent[rank] = own
+        parts[:] = sent
+
+    given = {"is_initialized": lambda: True, "get_world_size": lambda: 2, "get_rank": lambda: rank}
+    for name, value in {**given, "all_gather_object": gather}.items():
+        monkeypatch.setattr(torch.distributed, name, value)
+    for rank, part in [(0, ANSWERS[:1]), (1, ANSWERS[1:])] * 2:
+        found[rank] = call(reward, part)
+    assert found[0] + found[1] == pytest.approx(whole)
+
+
 def test_an_unread_completion_has_no_reward_and_is_counted() -> None:
     seen: dict[str, float] = {}
     tool = [{"role": "assistant", "content": ""}, {"role": "tool", "content": "42"}]
@@ -85,6 +103,19 @@ def test_a_mistake_in_the_data_set_is_named(options: dict[str, Any], columns: di
 def test_a_folder_without_a_model_is_named_before_training(tmp_path: Any) -> None:
     with pytest.raises(ValueError, match="no model there"):
         grpo_reward(tmp_path)
+
+
+@pytest.mark.parametrize(("rank", "place"), [("3", 3), ("9", 1), (None, 2)])
+def test_each_process_has_its_judge_on_its_own_gpu(rank: str | None, place: int, monkeypatch: Any) -> None:
+    """Before its trainer has made that GPU the current one."""
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    if rank:
+        monkeypatch.setenv("LOCAL_RANK", rank)
+    for name, value in {"is_available": True, "device_count": 4, "current_device": 2}.items():
+        monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
+    model = MagicMock()
+    placed(model, "32-true")
+    model.to.assert_called_once_with(torch.device("cuda", place))
 
 
 class Recorder(LengthJudge):
