@@ -92,8 +92,9 @@ def run_best_of_n(config: BestOfNConfig, show: bool = True) -> pd.DataFrame:
         raise ValueError(f"candidates: {opened.name} read no response; take shorter ones")
     gold, unit = _gold(config, pool, judge)
     pickers = {"judge": judge, "blind": blind, "length": words_of(pool)}
-    ks = sizes(min(config.max_k, reached(gold)))
-    frame = curves(pickers, gold, [own.cluster for own in pool], ks)
+    read = np.where(np.isnan(judge), np.nan, gold)
+    ks = sizes(min(config.max_k, reached(read)))
+    frame = curves(pickers, read, [own.cluster for own in pool], ks)
     responses = sum(len(own.responses) for own in pool)
     counts = {"queries": len(pool), "queries_left_out": len(found) - len(pool), "responses": responses}
     counts |= {name: responses - int((~np.isnan(each)).sum()) for name, each in (("no_gold", gold), ("unread", judge))}
@@ -126,7 +127,7 @@ def _gold(config: BestOfNConfig, pool: Sequence[Candidates], judge: Floats) -> t
         gold = Rewards(OracleJudge()).of_groups(groups)
     else:
         unit, gold = "gold of the file", [[*own.gold] or [None] * len(own.responses) for own in pool]
-    if np.isnan(found := table(gold)).all():
+    if np.isnan(judge + (found := table(gold))).all():
         way_out = "give candidates=<file> with a column gold"
         if config.bank.name == "simulated":
             way_out = "name a user of the simulated bank, as in 'criteria=[\"Prefers concise answers\"]'"

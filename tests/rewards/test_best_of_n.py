@@ -102,7 +102,11 @@ def test_any_head_is_a_judge(head: str, make_model: Any, tokenizer: Any, tmp_pat
     model = make_model(head)
     normal_(model.score.weight, std=10) if head != "late" else None
     export_model(model, tokenizer, tmp_path / "model", {"max_length": 2048, "seed": 1})
-    rows = [{"query": f"Q{n % 2}?", "response": "word " * n, "criteria": [f"c{n % 2}"], "gold": n} for n in range(6)]
+    words = (*range(6), 3000)  # no picker gets the last one, which is too long for the model
+    rows = [
+        {"query": f"Q{n % 2}?", "response": "word " * n, "criteria": [f"c{n % 2}"], "gold": at}
+        for at, n in enumerate(words)
+    ]
     (tmp_path / "pool.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     means = run(tmp_path, f"checkpoint={tmp_path / 'model'}", f"candidates={tmp_path / 'pool.jsonl'}")
     assert set(means.index.levels[0]) == {"judge", "blind", "length", "random", "oracle"}
