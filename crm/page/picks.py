@@ -158,8 +158,8 @@ class Picking:
         scores = self.ranker.scorer.scores((*likes, *dislikes))
         if not np.isfinite(scores).any(axis=(1, 2)).all():
             raise ValueError("criteria: the judge cannot read one of your lines; remove it, or say it in other words")
-        signs = np.array([1] * len(likes) + [-1] * len(dislikes), dtype=np.float32)[:, None, None]
-        both, kept = joined(contrasts(scores * signs, np.zeros_like(scores)), pool)
+        scores[len(likes) :] *= -1
+        both, kept = joined(contrasts(scores, -scores), pool)
         return both, (*own, *(self.pool[place] for place in kept))
 
 

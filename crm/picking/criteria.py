@@ -77,8 +77,8 @@ class Contrasts:
 def contrasts(likes: npt.NDArray[np.float32], opposites: npt.NDArray[np.float32]) -> Contrasts:
     """From scores (K, Q, M) of the criteria and of their opposites; 0 for an opposite that nobody named."""
     raw = (likes.astype(np.float64) - opposites).transpose(1, 2, 0) / 2
-    spread = np.nanvar(raw, axis=1, ddof=1).mean(axis=0) if raw.shape[1] > 1 else np.zeros(raw.shape[2])
-    units = np.sqrt(2 * spread)
+    spread = np.ma.masked_invalid(raw).var(axis=1, ddof=1)  # masked where fewer than two responses were read
+    units = np.sqrt(2 * spread.mean(axis=0).filled(0.0))
     known = units > LEAST_UNIT
     return Contrasts(np.where(known, raw / np.where(known, units, 1.0), np.where(np.isnan(raw), np.nan, 0.0)), units)
 
@@ -95,6 +95,7 @@ def joined(typed: Contrasts, pool: Contrasts) -> tuple[Contrasts, Indices]:
 
 
 def _centred(values: Floats) -> Floats:
-    centred = np.nan_to_num(values - np.nanmean(values, axis=1, keepdims=True)).reshape(-1, values.shape[2])
+    read = np.ma.masked_invalid(values)
+    centred = (read - read.mean(axis=1, keepdims=True)).filled(0.0).reshape(-1, values.shape[2])
     length = np.sqrt((centred**2).sum(axis=0))
     return np.asarray(centred / np.where(length > 0, length, 1.0))

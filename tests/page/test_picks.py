@@ -111,7 +111,8 @@ def test_what_was_typed_counts_before_any_pick(http: TestClient, indexed: Ranker
         assert [(one["text"], one["kind"]) for one in reply["criteria"]] == [("Short answers", kind)]
         assert not reply["ended"] and not reply["decided"]
     weighed = ask(http, [], {"criteria": ["Short answers", "Concrete examples"], "weights": [2.0, 0.5]})
-    units = contrasts(indexed.scorer.scores(["Short answers", "Concrete examples"]), np.zeros((2, 48, 13))).units
+    scores = indexed.scorer.scores(["Short answers", "Concrete examples"])
+    units = contrasts(scores, -scores).units
     assert [one["weight"] for one in weighed["criteria"]] == pytest.approx([3.0, 0.75] / units, rel=1e-5)
 
 
@@ -120,9 +121,10 @@ def test_a_line_that_is_not_understood_is_no_like(http: TestClient) -> None:
     assert [one["text"] for one in reply["criteria"]] == ["Short answers"]
 
 
-def test_the_chips_of_picks_rank_as_the_picks(http: TestClient) -> None:
+@pytest.mark.parametrize(("typed", "most"), [({}, 25), ({"criteria": ["Short answers"]}, 0)])
+def test_the_chips_of_picks_rank_as_the_picks(typed: dict[str, Any], most: int, http: TestClient) -> None:
     """So that a change of a chip, which drops the picks, changes nothing else."""
-    _, reply = course(http)
+    _, reply = course(http, typed, most)
     profile = {
         "criteria": [one["text"] for one in reply["criteria"]],
         "weights": [one["weight"] for one in reply["criteria"]],

@@ -69,6 +69,15 @@ def test_what_was_typed_is_believed_before_any_pick_and_can_be_overruled(bank: C
     assert against.posterior.mean[0] < 0
 
 
+@pytest.mark.parametrize("read", [0, 1])
+def test_a_question_to_which_too_few_answers_were_read_costs_no_criterion(read: int) -> None:
+    likes = np.random.default_rng(0).normal(size=(2, 5, 4)).astype(np.float32)
+    likes[0, 0, read:] = np.nan
+    found = contrasts(likes, -likes)
+    assert found.units[0] == pytest.approx(contrasts(likes[:, 1:], -likes[:, 1:]).units[0])
+    assert np.isfinite(found.values[1:]).all() and found.values[1:].any(axis=(0, 1)).all()
+
+
 def test_win_rates_and_their_intervals_are_those_of_sigmoids(bank: Contrasts) -> None:
     weights = np.array([[1.0, 0, -1, 0, 0, 0], [0, 0.5, 0, 0, 0, 0]])
     rates, errors = win_rates(bank, weights, 2)
