@@ -154,7 +154,7 @@ def compose(name: str, overrides: Sequence[str], run_dir: Path | None = None) ->
     ``run_dir`` is for the entry points that write into a run folder, all but ``prepare``.
     """
     settings = schema(name)
-    place = [f"run_dir='{run_dir}'"] if run_dir else []
+    place = [f"run_dir={hydra_value(run_dir)}"] if run_dir else []
     with initialize_config_dir(str(config_dir()), version_base="1.3"):
         composed = hydra_compose(name, overrides=[*overrides, *place])
     return checked(composed, settings)

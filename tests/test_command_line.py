@@ -97,7 +97,14 @@ def test_a_command_line_of_another_library_composes_as_it_was_meant(capsys: pyte
 
 def test_a_hub_id_is_a_pretrained_model_and_suites_have_names() -> None:
     assert understood("model=Qwen/Qwen3-4B") == ["model=pretrained", 'model.path="Qwen/Qwen3-4B"']
-    assert understood("model=tiny", "model.path=a/b") == ["model=tiny", "model.path=a/b"]
+    for word, pretrained in {
+        "model=tiny": False,
+        "experiment=paper": False,
+        "experiment=without_criteria": True,
+    }.items():
+        assert understood(word, "model.path=a/b") == [word, *["model=pretrained"] * pretrained, "model.path=a/b"]
+    config = compose("train", ["data=simulation", *understood("model=~/b")], Path("o'brien"))
+    assert (config.model.path, config.run_dir) == (str(Path("~/b").expanduser()), "o'brien")
     words = ["judge=length", *understood("suite=D+,D-_add", command="evaluate")]
     assert compose("evaluate", words, Path("run")).suite == ["D+", "D-_add"]
     assert understood("suite=all", command="evaluate") == ["suite=all"]

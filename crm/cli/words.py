@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 from crm.cli.aliases import MULTIRUN, rewrite_aliases
 from crm.cli.mistakes import option_names, taken_groups
 from crm.config import hydra_value, schema, setting_names
+from crm.io.files import typed_path
 from crm.io.hub import PREFIX
 from crm.io.rows import is_data_file
 
@@ -91,7 +92,7 @@ def rewrite_resume(words: Sequence[str]) -> list[str]:
             f"resume={folder}: {found}; give the folder of a training run, such as outputs/train/<date>/<time>"
         )
     if (folder / "summary.json").is_file():
-        raise FinishedError(f"{folder}: this run has ended; next: python evaluate.py checkpoint={folder}")
+        raise FinishedError(f"{folder}: this run has ended; next: python evaluate.py checkpoint={typed_path(folder)}")
     settings: Any = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
     own = [f"hydra.run.dir={hydra_value(folder)}", "hydra.output_subdir=null", "resume=true"]
     for group, value in settings.items():

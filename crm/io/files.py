@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from glob import escape
@@ -16,6 +17,11 @@ def shown_path(path: str | Path) -> str:
     """A path as somebody here would type it: relative where it lies below the working folder."""
     place = Path(path).absolute()
     return str(place.relative_to(Path.cwd())) if place.is_relative_to(Path.cwd()) else str(path)
+
+
+def typed_path(path: str | Path) -> str:
+    """The same in quotes where a shell needs them."""
+    return shlex.quote(shown_path(path))
 
 
 def replace_file(path: Path | str, content: str | bytes) -> Path:

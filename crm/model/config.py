@@ -73,6 +73,8 @@ class ModelConfig(Settings, group="model"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if (self.path or "").startswith("~"):
+            self.path = str(Path(self.path).expanduser())  # type: ignore[arg-type]
         for name, size in SIZES.items():
             setattr(self, name, None if self.path is not None else getattr(self, name) or size)
         whole = self.path is not None or self.hidden_size % self.heads == 0  # type: ignore[operator]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from huggingface_hub import snapshot_download, try_to_load_from_cache
 
+from crm.io.files import typed_path
 from crm.io.hub import download
 from crm.model.manifest import MANIFEST
 
@@ -98,7 +99,7 @@ def checkpoint_folder(given: str | Path) -> Path:
 def _what_is_there(folder: Path) -> str:
     """Why there is no model in ``folder``, and what to type instead."""
     if folder.is_dir() and any(folder.glob("checkpoints/*.ckpt")):
-        return f"its training has not ended; go on with: python train.py resume={folder}"
+        return f"its training has not ended; go on with: python train.py resume={typed_path(folder)}"
     if (folder / "config.json").is_file():
         return (
             f"no {MANIFEST} there: not a model of train.py, or not all of it; other reward models: judge=reward_model "

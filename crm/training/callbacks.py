@@ -19,7 +19,7 @@ from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.model_summary.model_summary import get_human_readable_count
 from torch import Tensor, nn
 
-from crm.io.files import drafted, shown_path
+from crm.io.files import drafted, shown_path, typed_path
 from crm.report.tables import number
 from crm.training.config import TrainConfig
 from crm.training.resume import BEST, LAST
@@ -86,7 +86,7 @@ class LastCheckpoint(Checkpoint):
     def on_train_batch_start(self, trainer: L.Trainer, *_: Any) -> None:
         """Stop once the step before is saved and logged; a run that is over ends as always."""
         if self._stop:
-            raise StoppedError(f"stopped; go on with: python train.py resume={shown_path(self.path.parents[1])}")
+            raise StoppedError(f"stopped; go on with: python train.py resume={typed_path(self.path.parents[1])}")
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
         """Save, or leave it to `on_validation_end`."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from crm.io.files import typed_path
 from crm.training.config import TrainConfig
 
 log = logging.getLogger(__name__)
@@ -38,8 +39,8 @@ def check_unfinished(config: TrainConfig) -> None:
         )
     if (folder / LAST).is_file():
         raise AnotherRunError(
-            f"hydra.run.dir={folder}: an interrupted run is there; go on with: python train.py resume={folder}, or "
-            "overwrite=true begins anew"
+            f"hydra.run.dir={folder}: an interrupted run is there; go on with: python train.py resume="
+            f"{typed_path(folder)}, or overwrite=true begins anew"
         )
 
 

@@ -23,7 +23,7 @@ from transformers.utils import logging as transformers_logging
 
 from crm import __version__
 from crm.data.load import load_data, tokenizer_texts
-from crm.io.files import replace_file, shown_path, with_nulls
+from crm.io.files import replace_file, typed_path, with_nulls
 from crm.io.installed import commit
 from crm.model.backbone import (
     build_tiny_backbone,
@@ -298,7 +298,7 @@ def write_results(run_dir: Path, outcome: TrainingOutcome, facts: dict[str, Any]
     speed = "; {comparisons_per_second:,.1f} comparisons/s, {tokens_per_second:,.0f} tokens/s"
     speed = speed.format(**facts["throughput"]) if facts["throughput"] else ""
     log.info(f"validation accuracy {shown}, loss {loss:.3f}{speed}; the model is in {outcome.checkpoint}")
-    log.info("next: python evaluate.py checkpoint=%s", shown_path(run_dir))
+    log.info("next: python evaluate.py checkpoint=%s", typed_path(run_dir))
 
 
 def _export(

@@ -120,8 +120,8 @@ def test_a_wrong_folder_is_answered_with_what_is_there(
     for number, run in enumerate(("runs/old", "outputs/train/2026-01-01/08-00-00")):
         shutil.copytree(folder, Path(run) / "model")
         os.utime(Path(run) / "model/crm.json", (number, number))
-    Path("runs/killed/checkpoints").mkdir(parents=True)
-    Path("runs/killed/checkpoints/last.ckpt").write_text("")
+    Path("runs/was killed/checkpoints").mkdir(parents=True)
+    Path("runs/was killed/checkpoints/last.ckpt").write_text("")
     shutil.copytree(folder, "bought", ignore=shutil.ignore_patterns("crm.json"))
     Path("runs/old/notes").mkdir()
     newest_first = "trained models nearby, newest first: outputs/train/2026-01-01/08-00-00, runs/old; give one of these"
@@ -129,7 +129,7 @@ def test_a_wrong_folder_is_answered_with_what_is_there(
         "old": f"no such folder; {newest_first}",
         "runs": f"no model there; {newest_first}",
         "runs/old/model/model.safetensors": f"no model there; {newest_first}",
-        "runs/killed": "its training has not ended; go on with: python train.py resume=runs/killed",
+        "runs/was killed": "its training has not ended; go on with: python train.py resume='runs/was killed'",
         "bought": "no crm.json there: not a model of train.py, or not all of it; other reward models: "
         "judge=reward_model judge.path=bought; to train from it: model.path=bought",
     }
