@@ -80,10 +80,17 @@ def _expanded(word: str, words: Sequence[str]) -> list[str]:
     path = value.strip("'\"")
     if name == "model" and _is_backbone(path):
         return ["model=pretrained", f"model.path={hydra_text(path)}"]
-    chosen = {"model", "experiment"} & {other.partition("=")[0] for other in words}
-    if name == "model.path" and path != "null" and not chosen:
+    if name == "model.path" and path != "null" and not any(map(_names_model, words)):
         return ["model=pretrained", word]
     return [word]
+
+
+def _names_model(word: str) -> bool:
+    """Whether a word chooses an option of ``model``, as most experiments do."""
+    name, _, value = word.partition("=")
+    files = [config_dir() / "experiment" / f"{each}.yaml" for each in value.split(",")]
+    other = name == "experiment" and any(not each.is_file() or "override /model:" in each.read_text() for each in files)
+    return name == "model" or other
 
 
 def _is_backbone(path: str) -> bool:
