@@ -194,8 +194,10 @@ def _resumable(scorer: Scorer, source: str, total: int, out: Path, processes: Pr
     Returns what ``out`` holds, and how many of its rows were there before.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
-    files = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in _files(source)]
     config = scorer.config
+    files: Any = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in _files(source)]
+    if config.input == "-":  # spooled anew by each run
+        files = hashlib.sha256(Path(source).read_bytes()).hexdigest()
     asked = [scorer.judge.digest, files, list(config.criteria), scorer.reference, config.explain, processes.size]
     key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:8]
     parts = [out.with_name(f".{out.name}.{key}.{rank}.part") for rank in range(processes.size)]

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -147,8 +148,8 @@ def test_a_row_that_cannot_be_scored_has_a_reason_and_no_number(command, folder,
     assert "1 without a score: too long (first: row 4" in errors and "scored 1 of 7 responses in 7 rows" in errors
 
 
-@pytest.mark.parametrize("after", [0, 3])
-def test_a_run_that_was_killed_goes_on(after, command, folder, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("after", "source"), [(0, "rows.jsonl"), (3, "rows.jsonl"), (3, "-")])
+def test_a_run_that_was_killed_goes_on(after, source, command, folder, tmp_path, monkeypatch):
     monkeypatch.setattr(run, "PORTION", 1)
     whole = score(folder, ROWS, tmp_path)
     (tmp_path / "out.jsonl").unlink()
@@ -161,14 +162,19 @@ def test_a_run_that_was_killed_goes_on(after, command, folder, tmp_path, monkeyp
         scored.append(1)
         return real(self, rows)
 
-    words = (f"model={folder}", f"in={tmp_path / 'rows.jsonl'}", "out=out.jsonl")
+    def piped() -> None:
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=(tmp_path / "rows.jsonl").open("rb")))
+
+    words = (f"model={folder}", f"in={source}", "out=out.jsonl")
     monkeypatch.setattr(run.Scorer, "score", killed)
+    piped()
     assert command("score", *words)[0] == 130
     assert not (tmp_path / "out.jsonl").exists()
     (part,) = tmp_path.glob(".out.jsonl.*.part")
     with part.open("a") as file:
         file.write('{"id": "cut o')
     monkeypatch.setattr(run.Scorer, "score", lambda self, rows: scored.append(1) or real(self, rows))
+    piped()
     code, _, errors = command("score", *words)
     assert code == 0 and f"in {len(ROWS)} rows" in errors  # those of both runs
     assert len(scored) == len(ROWS)  # no row twice
@@ -198,10 +204,8 @@ def test_lists_are_json_in_a_cell_of_csv(command, folder, tmp_path):
 
 
 def test_a_pipe_has_rows_alone_on_standard_output(command, folder, tmp_path, monkeypatch):
-    class Input:
-        buffer = io.BytesIO(b'{"prompt": "x", "response": "y"}\n')
-
-    monkeypatch.setattr(sys, "stdin", Input)
+    source = io.BytesIO(b'{"prompt": "x", "response": "y"}\n')
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=source))
     code, out, _ = command("score", f"model={folder}", "in=-", "out=-")
     assert code == 0
     assert [set(json.loads(line)) for line in out.splitlines()] == [{"prompt", "response", "score"}]
