@@ -128,16 +128,22 @@ class Session:
 
     @property
     def ended(self) -> bool:
-        """Nothing more is asked: decided, or `MOST_PICKS` and undecided between `PersonalRanking.maybe_first`."""
-        return self.decided or len(self.picks) >= MOST_PICKS
+        """Nothing more is asked: decided, or undecided between `PersonalRanking.maybe_first` after `MOST_PICKS` or all
+        pairs."""
+        all_shown = self.picks and not len(self._fresh(self._random("pair")))
+        return self.decided or len(self.picks) >= MOST_PICKS or bool(all_shown)
+
+    def _fresh(self, rng: np.random.Generator) -> Indices:
+        """(C, 3) pairs that differ and were not shown."""
+        shown = {(pick.pair.query, frozenset((pick.pair.left, pick.pair.right))) for pick in self.picks}
+        drawn = self.contrasts.pairs(CANDIDATES, rng)
+        fresh = [(query, frozenset(sides)) not in shown for query, *sides in drawn.tolist()]
+        return np.asarray(drawn[np.array(fresh, dtype=np.bool_)])
 
     def next_pair(self) -> Pair:
         """What to show next; sides are random. Raises ``ValueError`` where no two responses differ."""
         rng = self._random("pair")
-        shown = {(pick.pair.query, frozenset((pick.pair.left, pick.pair.right))) for pick in self.picks}
-        drawn = self.contrasts.pairs(CANDIDATES, rng)
-        fresh = np.array([(q, frozenset((a, b))) not in shown for q, a, b in drawn.tolist()], dtype=np.bool_)
-        pairs = drawn[fresh]
+        pairs = self._fresh(rng)
         if not len(pairs):
             raise ValueError("pool: no two responses of this bank differ in any of its criteria; name others")
         at_random = not self.adaptive or bool(rng.random() < RANDOM_SHARE)
@@ -174,7 +180,8 @@ class Session:
                 if pick.choice == "same" or (random_only and not pick.pair.random):
                     continue
                 asked += 1
-                agreed += int((self.evidence.differences[place] @ weights > 0) == (pick.choice == "left"))
+                predicted = np.sign(self.evidence.differences[place] @ weights)  # 0, no side, agrees with none
+                agreed += int(predicted == 1 - CHOICES.index(pick.choice))
         return agreed, asked
 
     def _random(self, what: str) -> np.random.Generator:

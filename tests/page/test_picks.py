@@ -21,6 +21,7 @@ from crm.picking.criteria import contrasts, read_pool
 from crm.picking.posterior import weighted_criteria
 from crm.picking.session import Pair, Pick, Session
 from crm.schema import query_of
+from tests.made_files import bank_of
 from tests.page.conftest import client_of, small_bank
 from tests.page.counting import counting_ranker
 from tests.page.test_words import terse_ranker
@@ -232,6 +233,19 @@ def test_what_cannot_be_is_a_sentence(http: TestClient, given: dict[str, Any], m
     answer = http.post("/api/v1/picks", json={"profile": {}} | given)
     assert answer.status_code == 422
     assert re.search(message, answer.json()["error"]), answer.json()
+
+
+def test_a_small_bank_ends_when_all_was_shown(tmp_path: Path) -> None:
+    """Of pairs at random, a first pick is predicted by nothing."""
+    texts = {"base": lambda n: "one two three " * (1 + n % 4), "other": lambda n: "one two - a\n- b " * (1 + n % 3)}
+    http = client_of(counting_ranker(bank_of(texts, ["all"] * 20), tmp_path))
+    picks, reply = [], ask(http, [])
+    while not reply["ended"]:
+        random = {"choice": ("right", "left")[len(picks) % 2], "reason": None, "random": True}
+        picks.append(picked(reply["next"], "left") | random)
+        reply = ask(http, picks)
+        assert len(picks) > 1 or reply["agreement"] == {"agreed": 0, "asked": 1}
+    assert len(picks) in range(8, 21) and reply["next"] is None and not reply["decided"]
 
 
 def test_answers_that_never_differ_are_a_sentence(tmp_path: Path) -> None:
