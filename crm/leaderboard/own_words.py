@@ -41,7 +41,7 @@ class Understood:
     """What became of a clause of ``line``: its ``meaning`` in the pool's words, or ``why`` it does not count.
 
     ``side`` is ``more`` or ``less``, ``confidence`` in [0, 1], ``weight`` above 0; ``nearest`` are the likeliest
-    meanings, best first; ``scored_by`` says whose scores count.
+    other meanings, of a disliked line too those of its text; ``scored_by`` says whose scores count.
     """
 
     line: str
@@ -101,7 +101,8 @@ class CriteriaReader:
     def _meaning(self, line: str, clause: Clause, by: float) -> Understood:
         elsewhere = "" if plain(clause.text) in self._own else _not_in_answers(clause)
         name, sign = None if elsewhere else clause.criterion, clause.side if by >= 0 else -clause.side
-        likely = [each for each in clause.nearest if name or each[2] >= LIKELY]
+        read = clause.criterion, clause.side
+        likely = [each for each in clause.nearest if (each[:2] != read if name else each[2] >= LIKELY)]
         nearest = () if elsewhere else tuple(self.side(each, side) for each, side, _ in likely)
         scored_by = self._scorer(name) if name else ""
         why = ""

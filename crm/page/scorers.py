@@ -70,7 +70,7 @@ class WordsScorer:
     def understood(self, lines: Sequence[str], weights: Sequence[float] = ()) -> list[Understood]:
         """What every line is read as; ``nearest`` are other meanings that this bank is scored on."""
         found = self.words.understood(lines, weights)
-        others = [tuple(near for near in each.nearest if near in self._scored - {each.meaning}) for each in found]
+        others = [tuple(near for near in each.nearest if near in self._scored) for each in found]
         return [replace(each, nearest=nearest) for each, nearest in zip(found, others, strict=True)]
 
     def not_understood(self, lines: Sequence[str]) -> tuple[str, ...]:

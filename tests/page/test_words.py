@@ -97,6 +97,9 @@ def test_examples_the_pool_of_picks_and_proposals_are_understood(ranker: Ranker)
         assert like.keys() == opposite.keys() and all(like[name] * opposite[name] < 0 for name in like), entry.name
     for each in scorer.understood(["vibes", "good flow"]):
         assert each.nearest
+    like, turned = (scorer.understood(["no waffle"], [by])[0] for by in (1.0, -1.0))
+    assert (like.meaning, turned.meaning) == ("shorter answers", "longer answers")
+    assert like.nearest == turned.nearest and turned.nearest[0] == "longer answers", "what it is read as is no other"
     for entry in pool().values():
         for meaning in (entry.more, entry.less):
             (again,) = scorer.words.understood([meaning])
