@@ -41,7 +41,7 @@ class Profile(Body):
     model_config = ConfigDict(frozen=True, json_schema_extra={"examples": [EXAMPLE]})
 
     criteria: Lines = ()
-    """Likes, a line each. With no lines at all a checkpoint ranks by what most people prefer; ``traits`` refuses."""
+    """Likes, a line each. With no lines at all there is no ranking."""
     dislikes: Lines = ()
     """What counts against an answer, a line each."""
     topics: Topics = ()
