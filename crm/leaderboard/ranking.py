@@ -77,8 +77,8 @@ def _fit(won: Floats, met: Floats) -> Floats:
 
 
 SIGNIFICANCE = 0.05
-CONSTANT = 1e-12
-"""Values that differ by less are equal."""
+ALIKE = 0.2
+"""Win probabilities that differ by less, as a share of their mean's distance from 0.5, say as much as equal ones."""
 
 
 @dataclass(frozen=True)
@@ -245,11 +245,11 @@ def _count(models: Sequence[str], cells: Flags) -> Counter[str]:
 def win_rate_limits(wins: Floats) -> tuple[Floats, Floats, Floats]:
     """Means of ``wins`` (N, M), none NaN, one a column, and their 95 % limits: Student's t, kept within [0, 1].
 
-    Where all of a column are equal (a judge without doubt on few queries) the limits are Wilson's, not a point.
+    Where all of a column are nearly equal (a judge without doubt on few queries) the limits are Wilson's, not a point.
     """
     n, by_model = len(wins), np.ascontiguousarray(wins.T)  # in this order a model's sums do not depend on the others
     mean = by_model.sum(axis=1) / n
-    constant = np.ptp(by_model, axis=1) < CONSTANT
+    constant = np.ptp(by_model, axis=1) <= np.maximum(ALIKE * np.abs(mean - 0.5), 1e-12)
     error = np.sqrt((((by_model - mean[:, None]) / n) ** 2).sum(axis=1) * (n / max(n - 1, 1)))
     half = special.stdtrit(max(n - 1, 1), 0.975) * error
     below, above = wilson(np.clip(mean, 0.0, 1.0), n)
@@ -288,11 +288,11 @@ def may_be_first(wins: Floats) -> Flags:
 def paired_p(differences: Floats) -> Floats:
     """Two-sided p-values (P,) of paired differences (N, P): as ``scipy.stats.ttest_1samp`` of every column.
 
-    A difference on fewer than two queries, or of nothing, is no evidence; a constant other difference, whose variance
-    is 0, is judged by a sign test.
+    None is below that of a sign test on which all agree, so nearly equal differences on few queries are no evidence;
+    nor is a difference on fewer than two queries, or of nothing.
     """
-    n, constant = len(differences), np.ptp(differences, axis=0) < CONSTANT
-    error = differences.std(axis=0, ddof=min(1, n - 1)) / np.sqrt(n)
-    t = differences.mean(axis=0) / np.where(constant, 1.0, error)
-    p = np.where(constant, 2.0 ** (1 - n), 2 * special.stdtr(max(n - 1, 1), -np.abs(t)))
+    n, mean = len(differences), differences.mean(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a constant difference has no error
+        t = mean / (differences.std(axis=0, ddof=min(1, n - 1)) / np.sqrt(n))
+    p = np.maximum(2 * special.stdtr(max(n - 1, 1), -np.abs(t)), 2.0 ** (1 - n))
     return np.where((n < 2) | ~differences.any(axis=0), 1.0, p)

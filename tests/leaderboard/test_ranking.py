@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
+from statsmodels.stats.proportion import proportion_confint
 
 from crm.leaderboard.outcomes import Outcomes
 from crm.leaderboard.ranking import Leaderboard, bradley_terry, compare, elo, may_be_first, paired_p
@@ -46,8 +47,14 @@ def test_win_rates_by_hand_with_the_baseline_as_a_row() -> None:
     assert (x.n, x.mean_words, base.mean_words, base.low, base.high) == (2, 10, 20, None, None)
     # Two values 0.75 and 0.5: t with one degree of freedom, cut to [0, 1].
     assert (x.low, x.high) == (0.0, 1.0)
-    # A constant 0.25 on two queries is still no point: Wilson at n = 2.
-    assert y.low is not None and y.high is not None and y.high - y.low > 0.5
+    assert y.low is not None and y.high is not None and y.high - y.low > 0.5, "a constant on two queries is no point"
+
+
+@pytest.mark.parametrize("logits", [[12, 14], [12, 14, 16, 13, 15], [5, 4, 6, 5.5, 7]])
+def test_a_judge_without_doubt_on_few_queries_says_little(logits: list[float]) -> None:
+    x, base = Leaderboard(outcomes({"x": logits})).rows
+    low, high = proportion_confint(len(logits), len(logits), method="wilson")
+    assert (x.low, x.high) == pytest.approx((low, high), abs=0.02) and x.tied_with == ("base",) and base.rank_low == 1
 
 
 def test_groups_equal_scipys_paired_test_with_holm_by_hand() -> None:
