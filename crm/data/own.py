@@ -155,7 +155,8 @@ def arena(row: Row, at: At) -> Preference | tuple[()]:
 
     ``-55k`` has lists of texts, one a turn (a null turn of a response is an empty text, and counted); ``-100k`` and
     ``-140k`` have conversations. The prompt is the leading turns that both share. Rows in which a conversation ends
-    with the user are left out and counted (``dropped_unanswered``). Both bad is a tie.
+    with the user are left out and counted (``dropped_unanswered``). Both bad is a tie. ``turn`` is the reply that was
+    judged: what follows is cut and counted.
     """
     if "winner_tie" in row:
         names = ("response_a", "response_b")
@@ -170,6 +171,9 @@ def arena(row: Row, at: At) -> Preference | tuple[()]:
         names = ("conversation_a", "conversation_b")
         require(row, ("model_a", "model_b", "winner", *names))
         a, b = (_conversation(row[name], name) for name in names)
+        if (judged := str(row.get("turn"))).isdecimal():  # in MT-bench's votes later turns follow
+            whole, (a, b) = (a, b), (_until(side, int(judged)) for side in (a, b))
+            at.counts["cut_to_judged_turn"] += (a, b) != whole
         side = _winner(row["winner"], "winner")
     else:
         raise RecordError("row", "has neither conversation_a nor winner_tie; expected the columns of an LMArena set")
@@ -183,6 +187,12 @@ def arena(row: Row, at: At) -> Preference | tuple[()]:
         name = _of_several(name, row, at.repeats)
     author_a, author_b = (any_text(row[model], model) for model in MODELS)
     return two_sided(name, prompt, (response_a, (), (), author_a), (response_b, (), (), author_b), side, "arena/human")
+
+
+def _until(talk: Conversation, replies: int) -> Conversation:
+    """A conversation up to a reply of the assistant, counted from 1."""
+    ends = [place for place, turn in enumerate(talk, start=1) if turn.role == "assistant"]
+    return talk[: ends[replies - 1]] if 0 < replies <= len(ends) else talk
 
 
 def _of_several(name: str, row: Row, repeats: Counter[str]) -> str:

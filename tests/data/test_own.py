@@ -182,9 +182,11 @@ def test_columns_beside_conversations_are_read_or_counted(tmp_path: Path) -> Non
     assert {name for name in reading.counts if "unread" in name} == {"unread_column_margin", "unread_column_tag"}
 
 
-def test_votes_of_several_judges_on_one_question_are_no_duplicates(tmp_path: Path) -> None:
-    row = READERS["arena"][1]("Yes.", "No.") | {"question_id": 81, "turn": 1}
-    votes = [row | {"judge": "one"}, row | {"judge": "two"}, row | {"judge": "two", "model_a": "gpt-z"}]
+def test_votes_of_several_judges_on_the_turns_of_one_question(tmp_path: Path) -> None:
+    """They are no duplicates, and what follows the judged reply is cut."""
+    row = {**ARENA, "question_id": 81, "turn": 1, "judge": "one"}
+    row |= {f"conversation_{side}": chat("Why?", f"{side}1", "And?", f"{side}2") for side in "ab"}
+    votes = [row, row | {"judge": "two", "turn": "2"}, row | {"judge": "two", "model_a": "gpt-z", "turn": None}]
     found, reading = read(tmp_path, own.arena, *votes, votes[0], votes[1])
     assert len(found) == 3 and found[0].id == "arena-81"
     assert [rejection.line for rejection in reading.rejections] == [4, 5], "equal rows are"
