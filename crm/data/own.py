@@ -243,8 +243,7 @@ def trl(row: Row, at: At) -> Preference:
         at.counts[f"unread_column_{printable(name)}"] = 1
     prompt, chosen, rejected = _trl_parts(row)
     topic, first, second, reason, system = (optional_text(row.get(name), name) for name in TRL_MORE)
-    if system and prompt[0].role != "system":
-        prompt = (Message("system", system), *prompt)
+    prompt = under(system, prompt)
     given, against = (criteria_cell(row.get(name), name) for name in ("criteria", "criteria_rejected"))
     criteria = (given, against) if given or against else ()  # two users may say different things of one pair
     name = f"trl-{identity(row.get('id'), 'id', at.repeats, prompt, chosen, rejected, *criteria)}"
@@ -252,7 +251,12 @@ def trl(row: Row, at: At) -> Preference:
     return chosen_pair(name, prompt, chosen, rejected, source="trl", criteria=given, criteria_rejected=against, **more)
 
 
-def _talk(value: Any, field: str, role: str) -> Conversation:
+def under(system: str | None, prompt: Conversation) -> Conversation:
+    """The prompt after a system turn, unless it has one."""
+    return (Message("system", system), *prompt) if system and prompt[0].role != "system" else prompt
+
+
+def talk(value: Any, field: str, role: str) -> Conversation:
     """As `asked` or `turns`; a text with the marks of Anthropic's hh-rlhf is their turns, but for an empty last one."""
     marked = _MARKS.split(value)[1:] if isinstance(value, str) and _MARKS.match(value) else []
     if "Assistant" not in marked[::2]:
@@ -264,13 +268,13 @@ def _talk(value: Any, field: str, role: str) -> Conversation:
 
 def _trl_parts(row: Row) -> tuple[Conversation, Conversation, Conversation]:
     """Prompt, chosen and rejected."""
-    chosen, rejected = (_talk(row[name], name, "assistant") for name in CHOSEN)
+    chosen, rejected = (talk(row[name], name, "assistant") for name in CHOSEN)
     if row.get("prompt") is None:
         if "assistant" in (chosen[0].role, rejected[0].role):
             why = "missing, and chosen or rejected is no whole conversation: nobody can tell where the prompt ends"
             raise RecordError("prompt", why)
         return split_shared(chosen, rejected, CHOSEN)
-    prompt = _talk(row["prompt"], "prompt", "user")
+    prompt = talk(row["prompt"], "prompt", "user")
     if isinstance(row["prompt"], str) and chosen[0].role != "assistant":
         shared, chosen, rejected = split_shared(chosen, rejected, CHOSEN)
         questions = {folded(turn.content) for turn in shared if turn.role == "user"}

@@ -126,13 +126,12 @@ def _published(names: Sequence[str], rows: Sequence[dict[str, Any]]) -> list[Rec
 
 
 def _pairs(names: Sequence[str], rows: Sequence[dict[str, Any]]) -> list[Recognised]:
-    """A chosen and a rejected response: as TRL's, or as a table for columns that TRL's reader does not know."""
+    """A chosen and a rejected response: as TRL's, or as a table where the prompt has another name."""
     if not {"chosen", "rejected"} <= set(names):
         return []
     prompts = _named("prompt", PROMPTS, _plain(names))
     whole = any(isinstance(row.get("chosen"), list) or str(row.get("chosen")).startswith("[{") for row in rows)
-    more = (set(PAIRS.fields) - set(own.TRL_FIELDS)) & set(names)
-    if whole or not prompts or ("prompt" in names and not more):
+    if whole or not prompts or "prompt" in names:
         return [Recognised("trl", about=tuple(name for name in (*own.TRL_FIELDS, *own.TRL_MORE) if name in names))]
     return [_as_table({"prompt": prompt}, PAIRS.fields, names) for prompt in prompts]
 

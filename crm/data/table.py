@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crm.config import hydra_value, nearest
-from crm.data.fields import asked, criteria_cell, identity, optional_text, records_of, require, turns
+from crm.data.fields import criteria_cell, identity, optional_text, records_of, require, turns
+from crm.data.own import talk, under
 from crm.data.public.pairs import chosen_pair
 from crm.io import rows as formats
 from crm.io.intake import Intake
@@ -36,7 +37,7 @@ class Layout(NamedTuple):
     @property
     def fields(self) -> tuple[str, ...]:
         """All of them."""
-        return (*self.required, "id", *self.criteria, "topic", *self.authors, "reason")
+        return (*self.required, "id", *self.criteria, "topic", *self.authors, "reason", "system")
 
 
 VOTES = Layout(("prompt", "response_a", "response_b", "winner"), ("criteria_a", "criteria_b"), ("author_a", "author_b"))
@@ -127,7 +128,7 @@ def _record(
 ) -> Preference:
     cells = {field: (row.get(column), column) for field, column in used.items()}
     none = (None, "")
-    prompt = asked(*cells["prompt"])
+    prompt = under(optional_text(*cells.get("system", none)), talk(*cells["prompt"], "user"))
     first, second = (turns(*cells[field], "assistant") for field in layout.required[1:3])
     topic, *authors, reason = (optional_text(*cells.get(field, none)) for field in ("topic", *layout.authors, "reason"))
     of_first, of_second = (criteria_cell(*cells.get(field, none)) for field in layout.criteria)

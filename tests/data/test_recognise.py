@@ -14,7 +14,7 @@ from crm.data.config import DataConfig
 from crm.data.load import read_source
 from crm.data.recognise import recognise
 from crm.io.intake import Intake
-from crm.schema import Preference
+from crm.schema import Message, Preference
 from tests.data.test_own import EVERY
 from tests.made_files import chat
 from tests.made_files import write_rows as write
@@ -34,6 +34,8 @@ def of_winner(record: Preference) -> tuple[str, str, str, tuple[str, ...]]:
 
 PLAIN = {"prompt": "Why?", "chosen": "So.", "rejected": "Because."}
 WHOLE = {"chosen": chat("Why?", "So."), "rejected": chat("Why?", "Because.")}
+UNDER = {"question": "Why?", "chosen": "So.", "rejected": "Because."}
+MARKED = "\n\nHuman: Why?\n\nAssistant:"
 VOTE = {"question": "Why?", "answer_a": "So.", "answer_b": "Because.", "preferred": "a"}
 HELPSTEER3 = {
     "domain": "general",
@@ -54,7 +56,11 @@ READ: dict[str, tuple[str, str, dict[str, Any]]] = {
     "trl, messages and a prompt": ("pairs.parquet", "trl", WHOLE | {"prompt": "Why?"}),
     "trl, criteria": ("pairs.jsonl", "trl", PLAIN | {"criteria": ["short", "kind"]}),
     "trl, criteria as text": ("pairs.jsonl", "trl", PLAIN | {"criteria": "short; kind"}),
-    "pairs under a question": ("a.tsv", "table", {"question": "Why?", "chosen": "So.", "rejected": "Because."}),
+    "trl, system": ("pairs.jsonl", "trl", PLAIN | {"topic": "Art", "system": "Be kind."}),
+    "trl, marks": ("pairs.jsonl", "trl", PLAIN | {"topic": "Art", "prompt": MARKED}),
+    "pairs under a question": ("a.tsv", "table", UNDER),
+    "pairs under a question, system": ("a.tsv", "table", UNDER | {"system": "Be kind."}),
+    "pairs under a question, marks": ("a.csv", "table", UNDER | {"question": MARKED}),
     "votes": ("votes.csv", "table", VOTE),
     "votes, in capitals": ("votes.csv", "table", CAPITALS),
     "votes, by author": ("votes.json", "table", BY_AUTHOR | {"winner": "y"}),
@@ -78,6 +84,7 @@ def test_files_as_strangers_have_them(case: str, tmp_path: Path, caplog: pytest.
     assert recognise(str(path)).name == name
     assert of_winner(record) == ("Why?", "So.", "Because.", ("short", "kind") if "criteria" in case else ())
     assert f"{path}: read with " in caplog.text
+    assert ("system" in case) == (record.prompt[0] == Message("system", "Be kind."))
 
 
 def test_the_sign_of_helpsteer3_is_its_own(tmp_path: Path) -> None:
