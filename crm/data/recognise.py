@@ -182,7 +182,9 @@ def _twins(usual: Sequence[str], plain: Mapping[str, str]) -> list[tuple[str, st
 def _why_none(path: str, names: Sequence[str]) -> str:
     shown = ", ".join(printable(name) for name in names[:MOST])
     single = [name for name in names if name.lower() in SINGLE]
-    if single and not {"chosen", "rejected"} & set(names):
+    plain = _plain(names)
+    two = _twins([name[:-1].rstrip("_") for name in plain], plain) or {"chosen", "rejected"} & set(names)
+    if single and not two:
         why = f"has one response a row ({single[0]}), and a preference is between two; it has the columns {shown}"
         bank = f"python bank.py out=my_bank author=<model> queries={path} responses={path}"
         return f"{why}; to rank LLMs by such files: {bank}" if {"prompt", "instruction"} & set(names) else why

@@ -130,6 +130,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         r"rank LLMs by such files: python bank.py out=my_bank author=<model> queries=\S+ responses=\S+$",
     ),
     "demonstrations": (
+    "two responses of other names": (
+        {"instruction": "Why?", "orig_response_A": "So.", "orig_response_B": "As.", "output": "A", "score": "1"},
+        r"its columns are .*, which no format has; .* Say which column is which: 'data.columns=\{p",
+    ),
         {"messages": chat("Why?", "So.")},
         r"has one response a row \(messages\).*the columns messages$",
     ),
