@@ -19,10 +19,10 @@ from crm.benchmarks.judging import SHOWN, blind_outcomes, fit_users, judged, out
 from crm.benchmarks.protocols import Point
 from crm.benchmarks.report import Outcome, estimate, estimates, flags, paired, published, remarks, table
 from crm.config import nearest
-from crm.data.catalogue import place_of
 from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.results import write_results
 from crm.io.files import replace_file
+from crm.io.hub import dataset_folder
 from crm.io.installed import commit
 from crm.io.processes import Processes, start
 from crm.io.rows import data_files
@@ -90,7 +90,7 @@ def locate(names: Sequence[str], root: Path) -> dict[str, list[Path]]:
         try:
             if not benchmark.hub:
                 raise ValueError(f"there is no {own}; its owners publish it at {benchmark.address}")
-            found[name] = [place_of(address) for address in benchmark.hub]
+            found[name] = [dataset_folder(address) for address in benchmark.hub]
         except ValueError as error:
             if "public" not in names:
                 raise ValueError(f"suite={name}: {error}; or put its files under {own}") from None

@@ -22,8 +22,10 @@ from crm.io.installed import check_known, plugin
 from crm.io.rows import PACKED, data_files, is_data_file
 from crm.schema import Preference
 
-PART = re.compile(r"(?:^|[-_./])(train|validation|valid|val|dev|test|eval)(?=[-_./])", re.IGNORECASE)
-"""The part of a data set that a file's name says it is."""
+PART = re.compile(
+    r"(?:^|[-_./])([\w.]+(?=-\d{5}-of-\d{5})|(?:train|validation|valid|val|dev|test|eval)(?=[-_./]))", re.IGNORECASE
+)
+"""The part of a data set that a file's name says it is; a hub's ``<split>-00000-of-00001`` has any name."""
 
 
 @dataclass(frozen=True)
@@ -112,9 +114,11 @@ def place_of(path: str) -> Path:
 
 def _ask_for_part(folder: Path, path: str) -> None:
     found = (PART.search(file.relative_to(folder).as_posix()) for file in data_files(folder))
-    parts = sorted({part[1].lower() for part in found if part})
-    if "train" in parts and len(parts) > 1:
-        how = f"data.path={path}:train" if path.startswith(PREFIX) else "a file of it, or a pattern as folder/train*"
+    parts = sorted({part[1].lower(): part[1] for part in found if part}.values())
+    if len(parts) > 1:
+        one = next((part for part in parts if part.lower().startswith("train")), parts[0])
+        of_hub = "data.path=" + re.sub("(?=@|$)", f":{one}", path, count=1)
+        how = of_hub if path.startswith(PREFIX) else f"a file of it, or a pattern as folder/{one}*"
         raise ValueError(
             f"data.path={path}: holds the parts {', '.join(parts)}; name one, {how} (data.split=all evaluates a part "
             "whole)"

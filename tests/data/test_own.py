@@ -188,7 +188,8 @@ def test_votes_of_several_judges_on_the_turns_of_one_question(tmp_path: Path) ->
     row |= {f"conversation_{side}": chat("Why?", f"{side}1", "And?", f"{side}2") for side in "ab"}
     votes = [row, row | {"judge": "two", "turn": "2"}, row | {"judge": "two", "model_a": "gpt-z", "turn": None}]
     found, reading = read(tmp_path, own.arena, *votes, votes[0], votes[1])
-    assert len(found) == 3 and found[0].id == "arena-81"
+    assert [sides(record)[0] for record in found] == ["a1", "a1 | And? | a2", "a1 | And? | a2"]
+    assert found[0].id == "arena-81" and reading.counts["cut_to_judged_turn"] == 2
     assert [rejection.line for rejection in reading.rejections] == [4, 5], "equal rows are"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,9 @@ def of_winner(record: Preference) -> tuple[str, str, str, tuple[str, ...]]:
 
 
 PLAIN = {"prompt": "Why?", "chosen": "So.", "rejected": "Because."}
-WHOLE = {"chosen": chat("Why?", "So."), "rejected": chat("Why?", "Because.")}
 UNDER = {"question": "Why?", "chosen": "So.", "rejected": "Because."}
 MARKED = "\n\nHuman: Why?\n\nAssistant:"
+WHOLE = {"chosen": chat("Why?", "So."), "rejected": chat("Why?", "Because.")}
 VOTE = {"question": "Why?", "answer_a": "So.", "answer_b": "Because.", "preferred": "a"}
 HELPSTEER3 = {
     "domain": "general",
@@ -83,8 +84,8 @@ def test_files_as_strangers_have_them(case: str, tmp_path: Path, caplog: pytest.
         (record,) = read(path)
     assert recognise(str(path)).name == name
     assert of_winner(record) == ("Why?", "So.", "Because.", ("short", "kind") if "criteria" in case else ())
-    assert f"{path}: read with " in caplog.text
     assert ("system" in case) == (record.prompt[0] == Message("system", "Be kind."))
+    assert f"{path}: read with " in caplog.text
 
 
 def test_the_sign_of_helpsteer3_is_its_own(tmp_path: Path) -> None:
@@ -129,11 +130,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         r"has one response a row \(output\), and a preference is between two; .* instruction, output, generator; to "
         r"rank LLMs by such files: python bank.py out=my_bank author=<model> queries=\S+ responses=\S+$",
     ),
-    "demonstrations": (
     "two responses of other names": (
         {"instruction": "Why?", "orig_response_A": "So.", "orig_response_B": "As.", "output": "A", "score": "1"},
         r"its columns are .*, which no format has; .* Say which column is which: 'data.columns=\{p",
     ),
+    "demonstrations": (
         {"messages": chat("Why?", "So.")},
         r"has one response a row \(messages\).*the columns messages$",
     ),
@@ -163,6 +164,34 @@ def test_files_of_a_folder_are_alike(tmp_path: Path, caplog: pytest.LogCaptureFi
     why = r"c.csv would be read with 'data.columns=.*, the files before it with data.name=trl; "
     with pytest.raises(ValueError, match=why):
         recognise(str(tmp_path / "votes"))
+
+
+@pytest.mark.parametrize("address", ["{}", "hf://owner/votes", "hf://owner/votes@v2"])
+@pytest.mark.parametrize(
+    ("files", "parts", "one"),
+    [
+        (
+            ["data/human-00000-of-00001-25f4.parquet", "data/gpt4_pair-00000-of-00001-c0b4.parquet"],
+            "gpt4_pair, human",
+            "gpt4_pair",
+        ),
+        (
+            ["data/test_sft-00000-of-00001.parquet", "data/train_prefs-00000-of-00001.parquet"],
+            "test_sft, train_prefs",
+            "train_prefs",
+        ),
+        (["dev.jsonl", "a.train.jsonl", "b-train-1.jsonl"], "dev, train", "train"),
+    ],
+)
+def test_one_of_several_parts_has_to_be_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, files: list[str], parts: str, one: str
+) -> None:
+    for file in files:
+        write(tmp_path / file, [PLAIN])
+    monkeypatch.setattr("crm.data.catalogue.dataset_folder", lambda _: tmp_path)
+    how = re.sub("(?=@|$)", f":{one}", address, count=1) if "hf" in address else f"folder/{one}\\*"
+    with pytest.raises(ValueError, match=f"holds the parts {parts}; name one, .*{how} "):
+        recognise(address.format(tmp_path))
 
 
 def test_a_file_without_rows_is_named(tmp_path: Path) -> None:
