@@ -145,12 +145,26 @@ def test_what_is_wrong_with_a_file_is_reported(tmp_path: Path, queries: Path, ro
 
 
 def test_queries_need_a_text_and_nothing_else(tmp_path: Path) -> None:
-    rows = [{"prompt": "A"}, {"instruction": "B", "id": "b"}, {"query": "a "}]
+    rows = [{"prompt": "A"}, {"instruction": "B", "id": 0}, {"query": "a "}, {"query": "C", "id": "c"}]
     found = read_queries(write(tmp_path / "q.jsonl", rows))
-    assert [(query_of(q.prompt), q.topic) for q in found] == [("A", "untagged"), ("B", "untagged")]
-    assert found[1].id == "b"
-    with pytest.raises(ValueError, match=r"q.jsonl:1: query: blank"):
-        read_queries(write(tmp_path / "q.jsonl", [{"query": " "}]))
+    assert [(query_of(q.prompt), q.topic) for q in found] == [(text, "untagged") for text in "ABC"]
+    assert [q.id for q in found[1:]] == ["0", "c"]
+    rows = [{"query_id": given, "query": text, "text": text} for given, text in ((None, "A"), (0, "?"), ("other", "C"))]
+    assert [*read_responses(write(tmp_path / "r.jsonl", rows), found).values()] == ["A", "?", "C"]
+
+
+@pytest.mark.parametrize(
+    ("second", "why"),
+    [
+        ({"query": " "}, "query: blank"),
+        ({"query": "B", "id": "a"}, "id: 'a' has two queries"),
+        ({"query": "a ", "id": "b"}, "id: 'b' has the query of 'a'"),
+        ({"query": "B", "id": ["b"]}, "id: expected a whole number or a non-blank text"),
+    ],
+)
+def test_a_bad_query_is_named_with_its_line(tmp_path: Path, second: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=rf"q.jsonl:2: {why}"):
+        read_queries(write(tmp_path / "q.jsonl", [{"query": "A", "id": "a"}, second]))
 
 
 ALPACA = {"instruction": "Question {n}?", "input": "", "output": "answer {n}", "text": "Task. Question {n}? answer {n}"}

@@ -1,16 +1,17 @@
 """Files of queries and responses, in any format that `crm.io.rows` reads.
 
-A row names its query by ``query_id``, or repeats its text (``query``, ``instruction`` with ``input``, or ``prompt``);
-the response is ``output``, ``response`` or ``text``.
+A row names its query by ``query_id``, text or a whole number, or repeats its text (``query``, ``instruction`` with
+``input``, or ``prompt``); the response is ``output``, ``response`` or ``text``.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crm.data.fields import any_text
+from crm.data.fields import any_text, identity
 from crm.data.public.banks import UNTAGGED
 from crm.endpoint.replies import split_thoughts
 from crm.io.draws import turn
@@ -29,6 +30,7 @@ SHOWN = 10
 def read_queries(path: Path) -> tuple[BankQuery, ...]:
     """Rows with a query, and ``topic`` and ``id`` where known; equal queries are one. Errors name file and line."""
     found: dict[str, BankQuery] = {}
+    keys: dict[str, str] = {}
 
     def parse(row: Row, _line: int) -> None:
         column, text = prompt_cell(row)
@@ -36,7 +38,11 @@ def read_queries(path: Path) -> tuple[BankQuery, ...]:
             raise RecordError(column, "blank")
         prompt = turn("user", text)
         key = prompt_key(prompt)
-        found.setdefault(key, BankQuery(row.get("id") or key, prompt, row.get("topic") or UNTAGGED))
+        given = _given(row, "id")
+        name = found.setdefault(key, BankQuery(given or key, prompt, row.get("topic") or UNTAGGED)).id
+        if given not in (None, name) or keys.setdefault(name, key) != key:
+            why = f"{given!r} has the query of {name!r}" if given != name else f"{name!r} has two queries"
+            raise RecordError("id", f"{why}; a query has one id of its own")
 
     list(Intake(strict=True).rows(path, parse, key=lambda _: None))
     return tuple(found.values())
@@ -53,8 +59,8 @@ def read_responses(path: Path, queries: Sequence[BankQuery]) -> dict[str, str]:
     answers: dict[str, str] = {}
 
     def parse(row: Row, _line: int) -> None:
-        key = row.get("query_id")
-        if key is None:
+        key = _given(row, "query_id")
+        if key is None or (key not in ids and any(isinstance(row.get(name), str) for name in QUERY_FIELDS)):
             name, asked = prompt_cell(row)
             key = by_text.get(prompt_key(turn("user", any_text(asked, name))))
         column = filled_column(row, TEXT_FIELDS)
@@ -69,6 +75,11 @@ def read_responses(path: Path, queries: Sequence[BankQuery]) -> dict[str, str]:
     list(Intake(strict=True).rows(path, parse, key=lambda _: None))
     check_complete(queries, answers, path.name)
     return answers
+
+
+def _given(row: Row, field: str) -> str | None:
+    """An id given as text or as a whole number; None where there is none."""
+    return None if row.get(field) in (None, "") else identity(row[field], field, Counter())
 
 
 def prompt_cell(row: Row, names: Sequence[str] = QUERY_FIELDS) -> tuple[str, Any]:
