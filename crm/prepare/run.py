@@ -57,9 +57,6 @@ def run_prepare(config: PrepareConfig) -> Path:
     def log_counts(step: str, found: Mapping[str, int]) -> None:
         counts[step] = dict(found)
         log.info("%s: %s", step, _listed(found))
-        failed = sum(count for name, count in found.items() if name.startswith("failed"))
-        if failed:
-            log.warning("%s: %d requests failed; run the same command again to ask only those", step, failed)
 
     rows, reading = read_rows(data)
     rejected = [asdict(each) for each in reading.rejections]
@@ -134,6 +131,10 @@ def _asked(
         task = bar.add_task(name, total=None)
         found = ask(rows, client, lambda done, total: bar.update(task, completed=done, total=total))
     failed = [each for each in found if each.status.startswith("failed")]
+    if failed:
+        such = {each.status: f"{each.status.removeprefix('failed:')}: {each.detail}" for each in failed}
+        text = "%s: %d requests failed (%s); run the same command again to ask only those"
+        log.warning(text, name, len(failed), "; ".join(such.values()))
     if failed and (len(failed) == len(found) or any(each.status == "failed:endpoint_down" for each in failed)):
         raise ValueError(
             f"annotator: no answer of the endpoint can be used ({failed[0].detail}); check that it runs and that "

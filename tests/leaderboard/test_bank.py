@@ -185,11 +185,14 @@ def test_the_response_is_the_column_that_answers(tmp_path: Path, queries: Path, 
     assert {query_of(q.prompt): found[q.id] for q in asked} == {f"Question {n}?": f"answer {n}" for n in range(6)}
 
 
-def test_an_endpoint_is_asked_for_what_is_missing_and_no_more(tmp_path: Path, queries: Path) -> None:
+def test_an_endpoint_is_asked_for_what_is_missing_and_no_more(
+    tmp_path: Path, queries: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with repeating_endpoint(refused_once="4") as (address, asked):
         words = ("author=m", f"queries='{queries}'", f"endpoint.base_url={address}", "endpoint.model=m")
         with pytest.raises(ValueError, match=r"endpoint: 1 of 6 queries have no response: .*Question 4"):
             build(tmp_path, *words)
+        assert "1 queries without a response: rejected, such as: status 400" in caplog.text
         made = build(tmp_path, *words)
     assert set(made.responses["m"].values()) == {f"re: {row['query']}" for row in QUERIES}
     assert asked == {row["query"]: 2 if "4" in row["query"] else 1 for row in QUERIES}

@@ -58,9 +58,10 @@ def _collect(config: BankBuildConfig, queries: Sequence[BankQuery]) -> dict[str,
             "response",
             progress=lambda done, _: bar.update(task, completed=done),
         )
-    failures = Counter(outcome.failure for outcome in found if outcome.failure)
-    for kind, count in sorted(failures.items()):
-        log.warning("%d queries without a response: %s", count, kind)
+    kinds = Counter(outcome.failure for outcome in found if outcome.failure)
+    details = {outcome.failure: outcome.detail for outcome in found}
+    for kind, count in sorted(kinds.items()):
+        log.warning("%d queries without a response: %s, such as: %s", count, kind, details[kind])
     answers = {query.id: outcome.value for query, outcome in zip(queries, found, strict=True) if outcome.value}
     check_complete(queries, answers, "endpoint")
     return answers
