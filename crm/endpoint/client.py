@@ -135,11 +135,11 @@ class ChatClient:
     def plan_for(self, schema: type[BaseModel], requests: Sequence[Sequence[Message]]) -> Plan:
         """What `ask_for` would cost; sends nothing."""
         version = self._version(schema)
-        missing = [turns for turns in requests if not (self.cache and self.cache.get(self.key(turns, version)))]
+        asked = {self.key(turns, version): turns for turns in requests}
+        missing = [turns for key, turns in asked.items() if not (self.cache and self.cache.get(key))]
         characters = sum(len(turn.content) for turns in missing for turn in turns)
         most = len(missing) * self.endpoint.max_tokens
-        cached = len(requests) - len(missing)
-        return Plan(len(requests), cached, len(missing), characters // CHARACTERS_PER_TOKEN, most)
+        return Plan(len(asked), len(asked) - len(missing), len(missing), characters // CHARACTERS_PER_TOKEN, most)
 
     def _version(self, schema: type[BaseModel]) -> str:
         text = json.dumps(schema.model_json_schema(), sort_keys=True)
@@ -154,28 +154,30 @@ class ChatClient:
         schema: type[BaseModel] | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> list[Outcome[Value]]:
-        """One outcome a request, in order. ``read`` makes a value of a reply, or raises `CallFailed`.
+        """One outcome a request, in order; equal ones are sent once. ``read`` makes a value of a reply, or raises
+        `CallFailed`.
 
         ``version`` says what a reply has to satisfy: a cached one counts only under the version it was accepted by.
         With a ``schema`` a reply that is not_json or wrong_schema is sent back once with what is wrong. Raises
         ``ValueError`` for what dooms every request: a wrong key, address or model, a cache that cannot be used.
         """
         keys = [self.key(messages, version) for messages in requests]
-        found = {place: outcome for place, key in enumerate(keys) if (outcome := self._cached(key, read))}
+        asked = dict(zip(keys, requests, strict=True))
+        found = {key: outcome for key in asked if (outcome := self._cached(key, read))}
         pool = ThreadPoolExecutor(self.endpoint.concurrency)
         try:
             futures = {
-                pool.submit(self._answer, messages, keys[place], read, schema): place
-                for place, messages in enumerate(requests)
-                if place not in found
+                pool.submit(self._answer, messages, key, read, schema): key
+                for key, messages in asked.items()
+                if key not in found
             }
             for future in as_completed(futures):
                 found[futures[future]] = future.result()
                 if progress is not None:
-                    progress(len(found), len(requests))
+                    progress(len(found), len(asked))
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-        return [found[place] for place in range(len(requests))]
+        return [found[key] for key in keys]
 
     def _cached(self, key: str, read: Callable[[Reply], Value]) -> Outcome[Value] | None:
         reply = self.cache.get(key) if self.cache is not None else None

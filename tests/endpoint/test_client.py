@@ -76,7 +76,9 @@ def test_every_answer_is_a_value_or_a_failure_of_its_kind() -> None:
 def test_answers_are_paid_for_once_and_failures_asked_again(tmp_path: Path) -> None:
     with repeating_endpoint("bad", reply=GOOD) as (url, asked):
         requests = [question("good"), question("bad")]
-        first = client(url, ReplyCache(tmp_path / "replies")).ask_for(Wanted, requests)
+        asking = client(url, ReplyCache(tmp_path / "replies"))
+        assert asking.plan_for(Wanted, requests * 3).calls == 2, "equal requests are one"
+        first = asking.ask_for(Wanted, requests * 3)[4:]
         assert [outcome.failure for outcome in first] == [None, "rejected"]
         again = client(url, ReplyCache(tmp_path / "replies"))
         assert (again.plan_for(Wanted, requests).cached, again.plan_for(Other, requests).cached) == (1, 0)
