@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import logging
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -33,8 +34,11 @@ MISTAKES = {
     404: "check base_url (it usually ends in /v1) and that the model is served",
 }
 """What no request survives, by status; 403 and 404 are about one request once another was answered."""
+REFUSED = {"max_completion_tokens": "max_tokens", "temperature": "temperature"}
+"""The parameters that reasoning models refuse, by what they name then."""
 MAX_RETURNED = 4_000
 """Characters of an invalid reply that are sent back to be repaired."""
+log = logging.getLogger(__name__)
 Value = TypeVar("Value")
 Schema = TypeVar("Schema", bound=BaseModel)
 
@@ -111,6 +115,7 @@ class ChatClient:
         self.parameters: dict[str, Any] = {**named, "seed": 0}
         self._key = endpoint.api_key()
         self._calls, self._unanswered, self._answered = itertools.count(1), 0, False
+        self._refused: frozenset[str] = frozenset()
 
     def key(self, messages: Sequence[Message], version: str) -> str:
         """SHA-256 over address, parameters, messages and version; not over ``max_tokens``, nor the key of the API."""
@@ -225,11 +230,20 @@ class ChatClient:
     def _complete(self, messages: Sequence[Message], form: Mapping[str, Any]) -> Any:
         import openai
 
+        refused = self._refused
         try:
             turns: Any = [{"role": turn.role, "content": turn.content} for turn in messages]
-            return self._sdk.chat.completions.create(messages=turns, **self.parameters, **form)
+            return self._sdk.chat.completions.create(messages=turns, **self._taken(refused), **form)
         except openai.APIStatusError as error:
             detail = f"status {error.status_code}: {error.body}".replace(self._key or "\0", "[key]")
+            named = {name for word, name in REFUSED.items() if word in detail and error.status_code == 400}
+            if not named <= refused:
+                new, self._refused = named - self._refused, self._refused | named
+                if new:
+                    log.warning(
+                        "%s: asked without %s from now on (%s)", self.endpoint.model, ", ".join(new), detail[:200]
+                    )
+                return self._complete(messages, form)
             alone = error.status_code in (403, 404) and (self._answered or "flagged" in detail)
             if not alone and (mistake := MISTAKES.get(error.status_code)) is not None:
                 raise ValueError(f"{self.endpoint.base_url}: {mistake} ({detail[:200]})") from None
@@ -241,6 +255,11 @@ class ChatClient:
             raise CallFailed("connection", str(error.__cause__ or error)) from None
         except (openai.APIError, ValueError) as error:
             raise CallFailed("not_completion", str(error)) from None
+
+    def _taken(self, refused: Collection[str]) -> dict[str, Any]:
+        """The parameters without those refused, the limit of tokens under its other name."""
+        renamed = {"max_completion_tokens": self.endpoint.max_tokens} if "max_tokens" in refused else {}
+        return renamed | {name: value for name, value in self.parameters.items() if name not in refused}
 
     @cached_property
     def _sdk(self) -> Any:
