@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -101,6 +102,10 @@ def read_suites(opened: OpenedJudge, suites: Suites, config: EvaluateConfig, pro
         given: Any = {"suite": name, "progress": config.progress, "processes": processes}
         path, rows, counts = predict(opened.judge, comparisons, opened.predictions, **given)
         failed = sorted(Counter(f"failed_{row.failure}" for row in rows if row.failure is not None).items())
+        if re.search("[+-]_", name) and all(row.noise == "none" for row in comparisons):
+            why = "it takes criteria of other votes, or a side with several"
+            log.warning("suite %s is left out: noise changes nothing here: %s", name, why)
+            continue
         log.info("suite %s: %s -> %s", name, ", ".join(f"{k} {v}" for k, v in [*counts.items(), *failed]), path)
         found.predictions += rows
         found.files[name], found.left_out[name] = str(path.absolute()), counts[opened.judge.left_out]
