@@ -55,6 +55,8 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     title = config.data.title() + ("" if config.criteria == "own" else f" (criteria={config.criteria})")
     log.info("data %s: %s", title, ", ".join(f"{key} {value}" for key, value in splits.counts.items()))
     names = config.suite if isinstance(config.suite, list) else suite_names(splits.suites, SUITES[config.suite])
+    bases = [base for base in splits.suites if base.split(".")[-1] == "D"] or list(splits.suites)[:1]
+    attacked_on = names if isinstance(config.suite, list) else suite_names(bases)
     for name in names:  # before a model is loaded
         parse_suite(name, list(splits.suites))
     opened = open_judge(config, blind=config.criteria == "none")
@@ -67,15 +69,16 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     if processes.first:
         write_reports(config, opened, splits, readings, results, show)
     if config.attacks:
-        attack(config, opened, splits, processes, show)
+        drawn = fixed_suites(attacked_on, splits, criteria_mode=config.criteria)
+        attack(config, opened, [row for rows, _ in drawn.values() for row in rows], processes, show)
     return results
 
 
-def attack(config: EvaluateConfig, opened: OpenedJudge, splits: Splits, processes: Processes, show: bool) -> None:
-    """Write `effects_of` attacks on pairs of the named suites, else D+ and D-; of a model here also into its card."""
-    names = config.suite if isinstance(config.suite, list) else suite_names(["D"])
-    suites = fixed_suites(names, splits, criteria_mode=config.criteria)
-    rows = attacked([row for drawn, _ in suites.values() for row in drawn], config.attacks)
+def attack(
+    config: EvaluateConfig, opened: OpenedJudge, pairs: Sequence[Comparison], processes: Processes, show: bool
+) -> None:
+    """Write `effects_of` attacks on some of the pairs; of a model here also into its card."""
+    rows = attacked(pairs, config.attacks)
     effects = effects_of(read_suites(opened, rows, config, processes).predictions)
     if not processes.first:
         return
@@ -99,13 +102,13 @@ def read_suites(opened: OpenedJudge, suites: Suites, config: EvaluateConfig, pro
         if not comparisons:
             log.warning("suite %s is empty: its preferences are ties or have no criteria on that side; left out", name)
             continue
-        given: Any = {"suite": name, "progress": config.progress, "processes": processes}
-        path, rows, counts = predict(opened.judge, comparisons, opened.predictions, **given)
-        failed = sorted(Counter(f"failed_{row.failure}" for row in rows if row.failure is not None).items())
         if re.search("[+-]_", name) and all(row.noise == "none" for row in comparisons):
             why = "it takes criteria of other votes, or a side with several"
             log.warning("suite %s is left out: noise changes nothing here: %s", name, why)
             continue
+        given: Any = {"suite": name, "progress": config.progress, "processes": processes}
+        path, rows, counts = predict(opened.judge, comparisons, opened.predictions, **given)
+        failed = sorted(Counter(f"failed_{row.failure}" for row in rows if row.failure is not None).items())
         log.info("suite %s: %s -> %s", name, ", ".join(f"{k} {v}" for k, v in [*counts.items(), *failed]), path)
         found.predictions += rows
         found.files[name], found.left_out[name] = str(path.absolute()), counts[opened.judge.left_out]

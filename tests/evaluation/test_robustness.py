@@ -11,12 +11,15 @@ import pandas as pd
 import pytest
 
 from crm.config import compose
+from crm.data.config import DataConfig
+from crm.data.load import load_data
 from crm.evaluation import run
 from crm.evaluation.robustness import ADDED, ATTACKS, CLEAN, EMPTY, PADDED_WINNER, changed, effects_of
 from crm.judges.judge import Asked, Reading
 from crm.judges.open import OpenedJudge
 from crm.schema import Comparison, Prediction
 from tests.conftest import say
+from tests.made_files import write_rows
 
 ROW = Comparison(
     id="c",
@@ -118,6 +121,22 @@ def test_attacks_take_d_from_the_data_and_a_row_may_have_no_reading(tmp_path: Pa
     assert found.loc[[EMPTY, "praise"], "readings"].tolist() == [0, 0] and found.loc["opener", "readings"] == 8
     assert found.loc[[EMPTY, "praise"], "flipped"].isna().all() and found.loc["praise", "withstood"] == "–"
     assert "n = " not in (tmp_path / "run" / "suites.md").read_text().splitlines()[0], "suites differ in n"
+
+
+@pytest.mark.parametrize("base", ["trl.D", "other"])
+def test_pairs_without_topics_as_of_a_mixture(base: str, tmp_path: Path, monkeypatch: Any, caplog: Any) -> None:
+    """What no noise changes is left out, and attacks take the base that is there."""
+    pair = {"chosen": "So.", "rejected": "Because.", "criteria": ["Short", "Kind"], "criteria_rejected": ["Long"]}
+    path = write_rows(tmp_path / "pairs.jsonl", [{"prompt": f"{n}?", **pair} for n in range(9)])
+    data = load_data(DataConfig(name="trl", root="", path=str(path), split="all"))
+    monkeypatch.setattr(run, "load_data", lambda *_, **__: replace(data, suites={base: data.suites["D"]}))
+    opened = OpenedJudge(Reader(), "reader", tmp_path / "predictions")
+    monkeypatch.setattr(run, "open_judge", lambda *_, **__: opened)
+    given = compose("evaluate", ["judge=length", "attacks=4", "suite=all", *SMALL], tmp_path / "run")
+    found = {row.suite for row in run.run_evaluation(given, show=False)}
+    assert found == {f"{base}{name}" for name in ("", "+", "-", "+_remove", "+_replace")}
+    assert f"suite {base}+_add is left out: noise changes nothing here" in caplog.text
+    assert (tmp_path / "run" / "robustness.md").exists()
 
 
 def test_shares_are_of_what_was_right_and_could_be_read() -> None:
