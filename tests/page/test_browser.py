@@ -98,6 +98,8 @@ def test_words_that_nobody_understands_are_not_ranked(browser: Any, address: str
         headline(page, re.compile("for you$"))
         expect(page.locator(".chip.lost")).to_have_count(1)
 
+        assert "could not be read" not in page.locator("#progress").inner_text()
+        expect(view(page, "For researchers")).to_contain_text("0 of 576")
 
 def test_back_undoes_a_change(browser: Any, address: str) -> None:
     with opened(browser, address) as page:

@@ -112,7 +112,7 @@ function research(panel) {
   const { bank, step } = page;
   const [route, body] = page.wanted.picks.length ? ['picks', picksAsked()] : ['rank', step?.profile || {}];
   const curl = `curl -s ${address(route)} -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`;
-  const asked = step?.queries ? (step.queries + step.left_out) * (step.leaderboard.length - 1) : 0;
+  const asked = step?.queries ? (step.queries + step.left_out) * (bank.models.length - 1) : 0;
   const facts = [['Bank', `${bank.name}: ${bank.queries} questions, ${bank.models.length} models`], ['Licence of the answers', bank.licence || 'not stated'],
     ['Judge', [`${bank.judge}. ${bank.sees} `, bank.card && el('a', { href: address('card') }, 'Model card')]],
     ['Version', bank.version], ['Baseline', page.wanted.baseline || bank.baseline],
