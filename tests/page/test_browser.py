@@ -242,7 +242,8 @@ def test_nothing_moves_while_the_page_loads(browser: Any, address: str, width: i
             assert page.evaluate("window.moved") < 0.02, "a good page has less than 0.1"
 
 
-FACTS = {"maple-nano": {"usd_out": 0.4, "open_weights": True}, "elm-turbo": {"usd_out": 9.0}}
+LONG = "a-long-name-" * 6
+FACTS = {"maple-nano": {"display": LONG, "usd_out": 0.4, "open_weights": True}, "elm-turbo": {"usd_out": 9.0}}
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
@@ -296,6 +297,10 @@ def test_every_view_is_accessible(browser: Any, address: str, width: int, scheme
 
 def check(page: Any, where: str) -> None:
     from axe_playwright_python.sync_playwright import Axe
+        expect(page.get_by_label("Compared with").and_(page.locator("select"))).to_contain_text(LONG)
+        for narrow in (320, 690, width):
+            page.set_viewport_size({"width": narrow, "height": 850})
+            assert page.evaluate("document.documentElement.scrollWidth") <= narrow
 
     found = Axe().run(page).response["violations"]
     assert found == [], (where, [(rule["id"], [node["html"][:200] for node in rule["nodes"]]) for rule in found])

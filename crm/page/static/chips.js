@@ -1,7 +1,7 @@
 /** Lines as chips, examples to start from, and which questions and models take part. */
 
 import { byId, el, listed } from './dom.js';
-import { line, ownLines, page } from './state.js';
+import { line, nameOf, ownLines, page } from './state.js';
 
 /** @typedef {import('./state.js').Line} Line */
 
@@ -98,7 +98,7 @@ export function showFilters(details) {
   const topics = groups().map(({ label, names }) => box(label, names.every((name) => wanted.topics.includes(name)),
     (event) => set({ topics: Object.keys(bank.topics).filter((name) => (names.includes(name) ? event.target.checked : page.wanted.topics.includes(name))) })));
   const baseline = el('select', { onchange: (event) => set({ baseline: event.target.value }) }, ...options(
-    bank.baseline, bank.models.filter((name) => name !== bank.baseline).map((name) => [name, name]), wanted.baseline));
+    nameOf(bank.baseline), bank.models.filter((name) => name !== bank.baseline).map((name) => [name, nameOf(name)]), wanted.baseline));
   const number = el('input', { type: 'number', min: 0, max: bank.queries, value: wanted.queries || '',
     placeholder: 'all', onchange: (event) => set({ queries: Math.max(0, Math.round(Number(event.target.value))) }) });
   const only = facts.some((known) => known.usd_out !== null || known.open_weights !== null) || wanted.open || wanted.under;
@@ -121,7 +121,7 @@ function set(given) {
 /** What is chosen, beside the closed box. */
 export function showChoice() {
   const { topics, queries, drop_flawed, baseline, open, under } = page.wanted;
-  const parts = [topics.join(', ') || 'all', queries && `${queries} questions`, drop_flawed && 'without flawed responses', baseline && `compared with ${baseline}`,
+  const parts = [topics.join(', ') || 'all', queries && `${queries} questions`, drop_flawed && 'without flawed responses', baseline && `compared with ${nameOf(baseline)}`,
     open && 'open weights', under && `under $${under}`];
   byId('filters-caption').textContent = parts.filter(Boolean).join('; ');
 }
