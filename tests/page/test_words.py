@@ -27,6 +27,11 @@ from tests.made_files import bank_of
 from tests.page.conftest import add, client_of, complete, names, opened, serve_ranker
 
 PUBLISHED = PublishedRanking("a class's of 2024", {"short": 0.7, "lister": 0.5, "long": 0.5}, {"long": "The Long One"})
+MANY = (
+    "short, no emoji, examples, numbers, sources, polite, headings, no tables, code, humor, simple words, no jargon, "
+    "no hedging, summaries, questions, quotes, links, bold text, vivid, cautious, no slang, no jokes, steps"
+)
+"""More clauses than a profile has lines."""
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +167,10 @@ def test_a_person_types_and_sees_what_was_read(browser: Any, address: str) -> No
         page.get_by_role("button", name="Like: no lists. Turn it round").click()
         expect(chips.first).to_contain_text("read as: bullet points (")
         expect(page.locator("#rows .row").first).to_contain_text("lister")
+        add(page, MANY)
+        expect(chips.nth(1)).to_contain_text("; read as: ")
+        expect(page.locator("#ranking.old")).to_have_count(0)
+        expect(chips).to_have_count(2)
 
 
 @pytest.mark.slow

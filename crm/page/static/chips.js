@@ -7,7 +7,7 @@ import { line, nameOf, ownLines, page } from './state.js';
 
 const STRENGTHS = [1, 2, 3, 0.5];
 const PRICES = [1, 5, 20];
-const MOST = 20;
+export const MOST = 20;
 
 /** Add a line, or say why not. @param {string} typed */
 export function addLine(typed) {

@@ -1,6 +1,6 @@
 /** The page: what a person prefers, the ranking that follows, and what can be opened below it. */
 
-import { addLine, mistake, showChips, showChoice, showExamples, showFilters } from './chips.js';
+import { MOST, addLine, mistake, showChips, showChoice, showExamples, showFilters } from './chips.js';
 import { byId, el, plural } from './dom.js';
 import { readVotes, startPicking } from './pick.js';
 import { showRows, showWhy, verdict } from './rows.js';
@@ -57,7 +57,9 @@ function splitLines() {
   const clauses = (one) => (step.understood || []).filter((each) => each.line === one.text);
   if (page.example || !wanted.lines.some((one) => clauses(one).length > 1)) return;
   const texts = new Set();
-  wanted.lines = wanted.lines.flatMap((one) => (clauses(one).length < 2 ? [one]
+  if (lines.length > MOST) return;
+  wanted.lines = lines;
+  const lines = wanted.lines.flatMap((one) => (clauses(one).length < 2 ? [one]
     : clauses(one).map((each) => ({ ...one, text: each.clause })))).filter((one) => !texts.has(one.text) && texts.add(one.text));
   history.replaceState(null, '', `?${toQuery(wanted)}`);
   return rank();
