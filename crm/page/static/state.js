@@ -28,7 +28,8 @@ export function fromQuery(query) {
     picks: (given.get('picks') || '').split('_').map(toPick).filter((pick) => pick !== null),
     seed: Number(given.get('seed')) || 0,
     bank: given.get('bank') || '',
-    typed: given.getAll('typed').map((text) => line(text.slice(1), text[0] === '-' ? 'dislike' : 'like')),
+    typed: given.getAll('typed').flatMap((text) => [...text.matchAll(/^([+-])(?:([\d.]+)~)?(.+)$/gs)])
+      .map(([, sign, weight, words]) => line(words, sign === '-' ? 'dislike' : 'like', Number(weight) || 1)),
   };
 }
 
@@ -100,7 +101,7 @@ export function toQuery(wanted) {
     open: wanted.open ? 1 : [],
     under: wanted.under || [],
     ...(wanted.picks.length ? { picks: wanted.picks.map(ofPick).join('_'), seed: wanted.seed, bank: wanted.bank,
-      typed: wanted.typed.map((one) => `${one.kind === 'like' ? '+' : '-'}${one.text}`) } : {}),
+      typed: wanted.typed.map((one) => `${one.kind === 'like' ? '+' : '-'}${one.weight}~${one.text}`) } : {}),
   };
   return [...lines, queryOf({ ...rest, ...own })].filter(Boolean).join('&');
 }
