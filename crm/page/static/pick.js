@@ -1,5 +1,6 @@
 /** Not sure? Pick between two answers, or give votes, until the page knows what you care about. */
 
+import { showFilters } from './chips.js';
 import { byId, el, markdown, plural } from './dom.js';
 import { ask, line, ownLines, page, profileOf } from './state.js';
 import { savePicks } from './views.js';
@@ -14,6 +15,7 @@ export async function startPicking() {
     session = { profile, typed, picks: [], seed: Math.floor(Math.random() * 2 ** 31), bank: '', reply: null };
   }
   open(true);
+  session.wanted = page.wanted; // Back replaces it
   await next();
 }
 
@@ -115,10 +117,11 @@ const lines = (found) => found.map((one) => line(one.text, one.kind, Math.min(10
 /** The ranking over what the picks say, and what they say as chips. */
 function take() {
   if (!session.reply) return;
-  const { picks, seed, bank, typed, reply } = session;
+  const { picks, seed, bank, typed, reply, wanted } = session;
   session = null;
   page.example = false;
-  page.wanted.lines = lines(reply.criteria);
+  page.wanted = { ...wanted, lines: lines(reply.criteria) };
+  showFilters(byId('filters'));
   open(false);
   page.changed('words', { picks, seed, bank, typed });
 }
