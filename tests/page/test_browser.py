@@ -83,6 +83,10 @@ def test_from_the_first_look_to_a_comparison(browser: Any, address: str) -> None
         view(page, "Compare")
         panel = compare(page, f"{address}/?{urlencode({'criteria': DETAILED})}")
         expect(panel).to_contain_text("opposite rankings: Kendall’s tau −")
+        page.route("**/api/v1/compare", lambda route: None, times=1)
+        panel.locator("form button").click()
+        with page.expect_event("requestfailed"):  # an older answer replaces no newer one
+            panel.locator("form button").click()
 
 
 def test_words_that_nobody_understands_are_not_ranked(browser: Any, address: str) -> None:
@@ -94,12 +98,12 @@ def test_words_that_nobody_understands_are_not_ranked(browser: Any, address: str
         )
         expect(page.locator(".chip.lost")).to_contain_text("not in their answers: does not count")
         assert not page.locator("#rows .row").count() and not page.get_by_role("button", name="Show it anyway").count()
+        assert "could not be read" not in page.locator("#progress").inner_text()
+        expect(view(page, "For researchers")).to_contain_text("0 of 576")
         add(page, "short answers")
         headline(page, re.compile("for you$"))
         expect(page.locator(".chip.lost")).to_have_count(1)
 
-        assert "could not be read" not in page.locator("#progress").inner_text()
-        expect(view(page, "For researchers")).to_contain_text("0 of 576")
 
 def test_back_undoes_a_change(browser: Any, address: str) -> None:
     with opened(browser, address) as page:
@@ -127,7 +131,12 @@ def test_back_undoes_a_change(browser: Any, address: str) -> None:
 
 def test_without_a_network_the_old_ranking_says_so(browser: Any, address: str) -> None:
     with opened(browser, address) as page:
-        add(page, CONCISE)
+        page.route("**/api/v1/bank", lambda route: route.abort(), times=1)
+        page.goto(address)
+        headline(page, "No ranking")
+        add(page, CONCISE)  # tries again
+        expect(page.locator("#examples")).to_be_hidden()
+        complete(page)
         page.context.set_offline(True)
         page.get_by_role("button", name=f"Like: {CONCISE}. Turn it round").click()
         headline(page, "This ranking is the one from before")
@@ -157,8 +166,31 @@ def test_rankings_that_are_not_shown(browser: Any, address: str) -> None:
         expect(page.locator("#filters-caption")).to_have_text("all; 12 questions")
         page.get_by_role("button", name="Show it anyway").click()
         assert page.locator("#rows .row").count() == 13
+        expect(page.locator("#ranking")).to_be_focused()
         heads = view(page, "By topic").locator("thead th").all_inner_texts()[1:]
         assert len(heads) == 12 and all(head.endswith(" (1)") for head in heads), "of these 12 questions"
+
+
+def test_the_general_ranking_stays_until_there_is_another(browser: Any, address: str) -> None:
+    rows = [{"model": f"m{n}", "rank": n + 1, "win_rate": 0.9 - n / 50} for n in range(17)]
+    published = {"published": {"title": "Votes of 2024", "rows": rows}, "baseline": "m3"}
+    with opened(browser, address) as page:
+        page.route("**/api/v1/bank", lambda route: route.fulfill(json=route.fetch().json() | published))
+        page.goto(address)
+        headline(page, "General ranking: m0 leads")
+        page.route("**/api/v1/rank", lambda route: None, times=1)
+        page.get_by_label("What you prefer in an answer").fill("lists")
+        page.keyboard.press("Enter")
+        page.get_by_role("button", name="Show all 17").click()
+        expect(page.locator("#ranking")).to_be_focused()
+        assert len(names(page)) == 17
+        page.context.set_offline(True)
+        page.get_by_role("button", name="Like: lists. Turn it round").click()
+        headline(page, "This ranking is the one from before")
+        page.route("**/api/v1/rank", lambda route: route.fulfill(json={"refusal": "Once more.", "leaderboard": []}))
+        page.context.set_offline(False)
+        expect(page.locator("#because")).to_have_text("Once more.")
+        page.wrong.clear()
 
 
 def ranked_as(board: list[dict[str, Any]]) -> Any:
@@ -265,6 +297,10 @@ def test_every_view_is_accessible(browser: Any, address: str, width: int, scheme
         assert page.get_by_role("region", name="Ranking", exact=True).bounding_box()["y"] <= 600
         expect(page.get_by_role("status").filter(has=page.locator("#headline"))).to_contain_text("for you")
         page.get_by_text("Questions and models").click()
+        expect(page.get_by_label("Compared with").and_(page.locator("select"))).to_contain_text(LONG)
+        for narrow in (320, 690, width):
+            page.set_viewport_size({"width": narrow, "height": 850})
+            assert page.evaluate("document.documentElement.scrollWidth") <= narrow
         page.locator("#rows .row").first.focus()
         press("Enter")
         page.locator(".why article").first.wait_for()
@@ -297,10 +333,6 @@ def test_every_view_is_accessible(browser: Any, address: str, width: int, scheme
 
 def check(page: Any, where: str) -> None:
     from axe_playwright_python.sync_playwright import Axe
-        expect(page.get_by_label("Compared with").and_(page.locator("select"))).to_contain_text(LONG)
-        for narrow in (320, 690, width):
-            page.set_viewport_size({"width": narrow, "height": 850})
-            assert page.evaluate("document.documentElement.scrollWidth") <= narrow
 
     found = Axe().run(page).response["violations"]
     assert found == [], (where, [(rule["id"], [node["html"][:200] for node in rule["nodes"]]) for rule in found])
@@ -347,8 +379,14 @@ def test_picks_become_chips(browser: Any, address: str) -> None:
         assert names(page)[0] == "maple-nano" and not tmp.is_visible()
 
 
-def test_a_double_click_is_one_pick(browser: Any, address: str) -> None:
+def test_a_pick_counts_once_and_for_what_it_was_made_on(browser: Any, address: str) -> None:
+    """Neither a double click, nor a late answer, nor Back meanwhile changes it; its link gives the same ranking."""
     with opened(browser, address) as page:
+        page.goto(f"{address}/?criteria=short+answers&weights=0.5")
+        page.get_by_text("Questions and models").click()
+        page.get_by_label("Number of questions").fill("30")
+        page.keyboard.press("Enter")
+        expect(page.locator("#progress")).to_contain_text("30 questions")
         page.get_by_role("button", name="Not sure? Pick between answers").click()
         title = page.locator("#picking h2")
         for number, place in enumerate(("[data-choice=same]", "#reasons button"), start=2):
@@ -357,6 +395,24 @@ def test_a_double_click_is_one_pick(browser: Any, address: str) -> None:
             page.evaluate("(of) => { const one = document.querySelector(of); one.click(); one.click(); }", place)
             expect(title).to_have_text(f"Which answer do you prefer? Pick {number}")
             assert sum(url.endswith("/picks") for url in page.asked) == number, "one request a pick"
+        page.route("**/api/v1/picks", lambda route: None, times=1)
+        page.locator("[data-choice=same]").click()
+        with page.expect_event("requestfailed"):
+            page.locator("#picking").get_by_role("button", name="Leave").click()
+        page.get_by_role("button", name="Not sure? Pick between answers").click()
+        expect(title).to_have_text("Which answer do you prefer? Pick 4")
+        page.go_back()
+        page.get_by_role("button", name="Stop here and rank").click()
+        expect(page.locator(".chip").last).to_contain_text("from 3 picks")
+        complete(page)
+        headline(page, re.compile("for you$|^Not enough signal"))
+        expect(page.locator("#filters-caption")).to_have_text("all; 30 questions")
+        expect(page.get_by_label("Number of questions")).to_have_value("30")
+        rates = "#rows .row .number:not(.own)"
+        before = page.locator(rates).all_inner_texts()
+        page.reload()
+        complete(page)
+        assert page.locator(rates).all_inner_texts() == before
 
 
 def test_keys_pick_only_between_answers(browser: Any, address: str) -> None:

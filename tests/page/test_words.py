@@ -218,4 +218,7 @@ def test_the_published_ranking_comes_first_and_stands_beside_ones_own(browser: A
         page.locator(".why article").first.wait_for()
         page.get_by_role("button", name="Take away").click()
         expect(page.locator("#headline")).to_have_text("General ranking: short leads")
+        expect(page.locator("#because")).to_contain_text("your questions and baseline count only there")
+        expect(page.locator("#legend")).to_contain_text("Win rate against The Lister.")
+        expect(page.locator("#rows .row", has_text="baseline")).to_contain_text("The Lister")
         expect(page.locator(".why")).to_have_count(0)

@@ -4,10 +4,10 @@ import { MOST, addLine, mistake, showChips, showChoice, showExamples, showFilter
 import { byId, el, plural } from './dom.js';
 import { readVotes, startPicking } from './pick.js';
 import { showRows, showWhy, verdict } from './rows.js';
-import { Unreachable, ask, fromQuery, general, line, ownLines, page, picksAsked, profileOf, refused, rowsShown, toQuery } from './state.js';
+import { Unreachable, ask, baseline, fromQuery, general, line, newest, ownLines, page, picksAsked, profileOf, refused, rowsShown, toQuery } from './state.js';
 import { views } from './views.js';
 
-let turn = new AbortController();
+const turn = newest();
 
 /**
  * Something was changed: a new address, and a new ranking.
@@ -23,7 +23,6 @@ page.changed = (focus, picked = { picks: [] }) => {
 
 /** Rank as wanted. */
 function restart() {
-  page.anyway = false;
   page.example = page.example || (!page.bank.published && !page.wanted.lines.length && !page.wanted.picks.length && !page.started);
   if (page.example && !page.wanted.lines.length) page.wanted.lines = [line(page.bank.examples[0], 'like')];
   page.started = true;
@@ -35,16 +34,15 @@ function restart() {
 }
 
 async function rank() {
-  turn.abort();
-  turn = new AbortController();
-  const { signal } = turn;
+  const signal = turn();
   const { wanted } = page;
   const profile = profileOf(wanted);
   byId('ranking').setAttribute('aria-busy', 'true');
   try {
-    if (general()) page.step = null;
+    if (page.bank.published && !wanted.lines.length && !wanted.picks.length) page.step = null;
     else if (wanted.picks.length) page.step = { ...await ask('picks', picksAsked(), signal), profile, lines: [] };
     else page.step = { ...await ask('rank', profile, signal), profile };
+    page.anyway = false;
     await ((page.step && splitLines()) || page.draw());
   } catch (error) {
     if (!signal.aborted) fail(error);
@@ -57,10 +55,10 @@ function splitLines() {
   const clauses = (one) => (step.understood || []).filter((each) => each.line === one.text);
   if (page.example || !wanted.lines.some((one) => clauses(one).length > 1)) return;
   const texts = new Set();
-  if (lines.length > MOST) return;
-  wanted.lines = lines;
   const lines = wanted.lines.flatMap((one) => (clauses(one).length < 2 ? [one]
     : clauses(one).map((each) => ({ ...one, text: each.clause })))).filter((one) => !texts.has(one.text) && texts.add(one.text));
+  if (lines.length > MOST) return;
+  wanted.lines = lines;
   history.replaceState(null, '', `?${toQuery(wanted)}`);
   return rank();
 }
@@ -75,15 +73,15 @@ page.draw = () => {
   byId('headline').textContent = headline;
   byId('because').textContent = because;
   if (refused() && page.step.leaderboard.length) {
-    byId('because').append(' ', el('button', { class: 'small', onclick: () => { page.anyway = true; page.draw(); } }, 'Show it anyway'));
+    byId('because').append(' ', el('button', { id: 'anyway', class: 'small', onclick: () => { page.anyway = true; page.draw(); } }, 'Show it anyway'));
   }
   byId('progress').textContent = progress();
   showChips();
-  if (general() || page.opened === (page.wanted.baseline || page.bank.baseline)) page.opened = '';
+  if (general() || page.opened === baseline()) page.opened = '';
   showRows(openWhy);
   if (page.opened) showWhy();
   if (page.view) views[page.view](byId('panel'));
-  if (focused && document.activeElement?.id !== focused) byId(focused)?.focus();
+  if (focused && document.activeElement?.id !== focused) (byId(focused) || byId('ranking')).focus();
 };
 
 function progress() {
@@ -107,11 +105,22 @@ function dates() {
 function fail(error) {
   document.body.classList.remove('first');
   byId('ranking').setAttribute('aria-busy', 'false');
-  byId('ranking').classList.toggle('old', Boolean(page.step));
-  byId('headline').textContent = page.step ? 'This ranking is the one from before' : 'No ranking';
+  const old = byId('rows').children.length > 0;
+  byId('ranking').classList.toggle('old', old);
+  byId('headline').textContent = old ? 'This ranking is the one from before' : 'No ranking';
   byId('because').textContent = `${error.message || error} `;
-  if (error instanceof Unreachable) byId('because').append(el('button', { class: 'small', onclick: retry }, 'Try again'));
+  if (error instanceof Unreachable) byId('because').append(el('button', { id: 'retry', class: 'small', onclick: retry }, 'Try again'));
 }
+
+/** Enter may come before the bank. */
+let waiting = false;
+byId('add').addEventListener('submit', (event) => {
+  event.preventDefault();
+  waiting = !page.bank;
+  if (page.bank) addLine(byId('words').value);
+  else byId('retry')?.click();
+});
+addEventListener('online', () => byId('retry')?.click());
 
 const retry = () => (page.bank ? rank() : start());
 
@@ -132,12 +141,11 @@ function openView(view) {
 }
 
 function listen() {
-  byId('add').addEventListener('submit', (event) => { event.preventDefault(); addLine(byId('words').value); });
   document.querySelectorAll('nav button').forEach((button) => button.addEventListener('click', () => {
     const { view } = /** @type {HTMLElement} */ (button).dataset;
     openView(page.view === view ? '' : view || '');
   }));
-  byId('more').addEventListener('click', () => { page.all = true; showRows(openWhy); byId('rows').children[10].querySelector('button').focus(); });
+  byId('more').addEventListener('click', () => { page.all = true; showRows(openWhy); (document.querySelector('#rows li:nth-child(n+11) .row:enabled') || byId('ranking')).focus(); });
   byId('filters').addEventListener('toggle', () => showFilters(byId('filters')));
   byId('pick-open').addEventListener('click', startPicking);
   byId('votes').addEventListener('change', () => { readVotes(byId('votes').files[0]); byId('votes').value = ''; });
@@ -152,21 +160,22 @@ function listen() {
     if (byId('filters').open) showFilters(byId('filters'));
     restart();
   });
-  addEventListener('online', () => { if (byId('ranking').classList.contains('old')) retry(); });
 }
 
 async function start() {
+  const signal = turn();
   try {
-    page.bank = await ask('bank');
+    page.bank = await ask('bank', undefined, signal);
   } catch (error) {
-    return fail(error);
+    return signal.aborted ? undefined : fail(error);
   }
   byId('notice').hidden = !page.bank.simulated;
   byId('notice').textContent = page.bank.simulated;
   byId('licence').textContent = page.bank.licence && `Answers: ${page.bank.licence}.`;
   listen();
   showExamples();
-  return restart();
+  restart();
+  if (waiting) addLine(byId('words').value);
 }
 
 start();

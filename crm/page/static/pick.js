@@ -2,11 +2,12 @@
 
 import { showFilters } from './chips.js';
 import { byId, el, markdown, plural } from './dom.js';
-import { ask, line, ownLines, page, profileOf } from './state.js';
+import { ask, line, newest, ownLines, page, profileOf } from './state.js';
 import { savePicks } from './views.js';
 
 /** @type {any} held while somebody looks at something else */
 let session = null;
+const turn = newest();
 
 export async function startPicking() {
   const profile = profileOf({ ...page.wanted, lines: ownLines() });
@@ -14,8 +15,8 @@ export async function startPicking() {
   if (JSON.stringify(session?.profile) !== JSON.stringify(profile)) {
     session = { profile, typed, picks: [], seed: Math.floor(Math.random() * 2 ** 31), bank: '', reply: null };
   }
-  open(true);
   session.wanted = page.wanted; // Back replaces it
+  open(true);
   await next();
 }
 
@@ -30,18 +31,19 @@ function open(picking) {
 /** Until the answer is there `reply` is null, and no click counts. */
 async function next() {
   session.reply = null;
+  const signal = turn();
   const { profile, picks, seed, bank } = session;
   try {
-    session.reply = await ask('picks', { profile, picks, seed, bank });
+    session.reply = await ask('picks', { profile, picks, seed, bank }, signal);
     session.bank = session.reply.bank;
     show();
   } catch (error) {
-    byId('picking').replaceChildren(el('p', { class: 'wrong', role: 'alert' }, error.message),
+    if (!signal.aborted) byId('picking').replaceChildren(el('p', { class: 'wrong', role: 'alert' }, error.message),
       el('div', { class: 'line' }, el('button', { onclick: next }, 'Try again'), leave()));
   }
 }
 
-const leave = () => el('button', { onclick: () => open(false) }, 'Leave (your picks wait here)');
+const leave = () => el('button', { onclick: () => { turn(); open(false); } }, 'Leave (your picks wait here)');
 
 function show() {
   const { reply } = session;

@@ -1,7 +1,7 @@
 /** The ranking: the verdict, a row a model beside its general place, and under an open row why it stands there. */
 
 import { byId, el, listed, markdown, percent, plural, signed, svg } from './dom.js';
-import { ask, general, nameOf, page, refused, rowsShown } from './state.js';
+import { ask, baseline, general, nameOf, newest, page, profileOf, refused, rowsShown } from './state.js';
 
 const FEW = 10;
 const MANY = 15;
@@ -9,7 +9,7 @@ const TIED = 4;
 const FLAWS = { empty: 'empty', truncated: 'cut off', repeating: 'repeating themselves', stuffed: 'quoting your words' };
 /** @type {Map<string, HTMLElement>} */
 const shown = new Map();
-let turn = new AbortController();
+const turn = newest();
 
 /** @returns {Map<string, any>} the published ranking by model */
 const usual = () => new Map((page.bank.published?.rows || []).map((row) => [row.model, row]));
@@ -21,7 +21,8 @@ export function verdict() {
   const rows = rowsShown();
   if (!rows.length) return ['No model is left', 'Loosen the filters.'];
   const lead = nameOf(rows[0].model);
-  if (general()) return [`General ranking: ${lead} leads`, `It is ${page.bank.published.title}. Say what you prefer to get your own.`];
+  const chosen = Object.keys(profileOf(page.wanted)).length ? ': your questions and baseline count only there' : '';
+  if (general()) return [`General ranking: ${lead} leads`, `It is ${page.bank.published.title}. Say what you prefer to get your own${chosen}.`];
   const who = page.example ? 'in this example' : 'for you';
   const first = rows[0].may_be_first ? rows.filter((row) => row.may_be_first) : rows.filter((row) => row === rows[0] || tied(rows[0], row));
   const names = first.map((row) => nameOf(row.model));
@@ -113,7 +114,7 @@ function place(rows, row, at) {
 /** @param {HTMLElement} item @param {any} row @param {any[]} rows @param {number} at @param {(model: string) => void} open */
 function fillRow(item, row, rows, at, open) {
   const facts = page.bank.facts?.[row.model] || {};
-  const base = row.model === (page.wanted.baseline || page.bank.baseline);
+  const base = row.model === baseline();
   const before = general() ? null : usual().get(row.model);
   const moved = before && (before.rank < row.rank_low || before.rank > row.rank_high) ? before.rank - row.rank : 0;
   const places = place(rows, row, at);
@@ -155,7 +156,7 @@ function picture(row, before) {
 }
 
 function legend() {
-  const base = nameOf(page.wanted.baseline || page.bank.baseline);
+  const base = nameOf(baseline());
   const prices = Object.values(page.bank.facts || {}).some((known) => known.usd_out) ? ' $: for a million tokens of answers.' : '';
   if (general()) return `Win rate against ${base}.${prices}`;
   return `Win rate against ${base}: ${page.bank.win_rate}. Interval: 95 %, over questions like these. A place such as 3–5: these models are not clearly different.${page.bank.published
@@ -165,12 +166,10 @@ function legend() {
 
 /** Why the open model stands where it does. */
 export async function showWhy() {
-  turn.abort();
+  const signal = turn();
   const item = shown.get(page.opened);
   const row = rowsShown().find((one) => one.model === page.opened);
   if (!item || !row) return;
-  turn = new AbortController();
-  const { signal } = turn;
   const name = nameOf(row.model);
   const games = el('div', {}, el('p', { class: 'quiet' }, 'Looking for examples …'));
   const panel = el('section', { class: 'why', 'aria-label': `Why ${name}` }, el('h3', {}, `Why ${name}?`), ...bars(row),
@@ -215,5 +214,5 @@ function example(duel, model) {
   return el('article', {}, el('h4', {}, `A typical ${won ? 'win' : lost ? 'loss' : 'tie'}: ${percent(duel.probability)}`),
     el('p', {}, el('em', {}, duel.query)),
     el('div', { class: 'pair' }, side(model, duel.response, won),
-      side(page.wanted.baseline || page.bank.baseline, duel.baseline_response, lost)));
+      side(baseline(), duel.baseline_response, lost)));
 }

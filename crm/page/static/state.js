@@ -53,8 +53,11 @@ export const nameOf = (model) => page.bank.facts?.[model]?.display || model;
 /** @returns {boolean} whether the ranking must not be shown */
 export const refused = () => Boolean(page.step?.refusal) && !page.anyway;
 
-/** @returns {boolean} whether nothing was asked and the published ranking is shown */
-export const general = () => Boolean(page.bank.published) && !page.wanted.lines.length && !page.wanted.picks.length;
+/** @returns {boolean} whether the published ranking is shown */
+export const general = () => Boolean(page.bank.published) && !page.step;
+
+/** @returns {string} whom the ranking that is shown compares with */
+export const baseline = () => page.step?.profile.baseline || page.bank.baseline;
 
 /** Rows after the filters of the page. @returns {any[]} */
 export function rowsShown() {
@@ -131,6 +134,12 @@ export function picksAsked() {
 
 /** Relative to the page, so that it works behind a proxy with a path of its own. @param {string} path @returns {URL} */
 export const address = (path) => new URL(`api/v1/${path}`, document.baseURI);
+
+/** @returns {() => AbortSignal} of a new request, which gives up the one before */
+export function newest() {
+  let turn = new AbortController();
+  return () => { turn.abort(); turn = new AbortController(); return turn.signal; };
+}
 
 /** The server refused; the message is the server's. */
 export class Refused extends Error {}

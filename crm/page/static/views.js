@@ -1,7 +1,7 @@
 /** What stands below the ranking: topics, two people, files, and what researchers ask. */
 
 import { el, signed } from './dom.js';
-import { address, ask, fromQuery, general, line, nameOf, page, picksAsked, profileOf, queryOf, rowsShown } from './state.js';
+import { address, ask, baseline, fromQuery, general, line, nameOf, newest, page, picksAsked, profileOf, queryOf, rowsShown } from './state.js';
 
 const BIBTEX = `@article{jia2025usercentric,
   title={User-centric Subjective Leaderboard by Customizable Reward Modeling},
@@ -11,6 +11,7 @@ const BIBTEX = `@article{jia2025usercentric,
   year={2025}
 }`;
 let last = '';
+const turn = newest();
 
 /** @param {string} label @param {string[]} heads @param {any[][]} rows cells, the first of them a head @param {string} [kind] */
 const table = (label, heads, rows, kind) => el('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': label },
@@ -57,16 +58,16 @@ function linesOf(text) {
 
 /** @param {HTMLElement} out @param {string} text */
 async function showBoth(out, text) {
+  const signal = turn();
   const mine = general() || page.step?.agreement ? null : page.step?.profile;
   const wrong = !mine ? 'Make a ranking by chips first.' : text.trim() ? '' : 'Paste a link, or write what they care about.';
   if (wrong) return out.replaceChildren(el('p', { class: 'wrong' }, wrong));
   try {
-    const found = await ask('compare', { first: mine, second: profileOf({ ...page.wanted, lines: linesOf(text) }) });
-    if (page.step.profile !== mine) return;
+    const found = await ask('compare', { first: mine, second: profileOf({ ...page.wanted, lines: linesOf(text) }) }, signal);
     out.replaceChildren(el('p', {}, alike(found)), table('Two rankings', ['Model', 'You', 'Other person', 'Win rate changes by'],
       found.models.map((row) => [nameOf(row.model), ...[row.rank_first, row.rank_second, signed(100 * row.change)].map((cell) => el('td', {}, cell))])));
   } catch (error) {
-    out.replaceChildren(el('p', { class: 'wrong' }, error.message));
+    if (!signal.aborted) out.replaceChildren(el('p', { class: 'wrong' }, error.message));
   }
 }
 
@@ -115,7 +116,7 @@ function research(panel) {
   const asked = step?.queries ? (step.queries + step.left_out) * (bank.models.length - 1) : 0;
   const facts = [['Bank', `${bank.name}: ${bank.queries} questions, ${bank.models.length} models`], ['Licence of the answers', bank.licence || 'not stated'],
     ['Judge', [`${bank.judge}. ${bank.sees} `, bank.card && el('a', { href: address('card') }, 'Model card')]],
-    ['Version', bank.version], ['Baseline', page.wanted.baseline || bank.baseline],
+    ['Version', bank.version], ['Baseline', baseline()],
     ['Answers that could not be read', `${step?.failed ?? 0} of ${asked}`],
     ['General ranking', bank.published?.title || 'none is published for this bank'],
     ['First', 'Models that no other beats clearly: multiple comparisons with the best, 95 %. Places: paired t-tests of all pairs, Holm.']];
