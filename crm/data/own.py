@@ -241,7 +241,7 @@ def trl(row: Row, at: At) -> Preference:
             raise RecordError(name, "the row has images; only text is read")
     for name in islice(row.keys() - {*TRL_FIELDS, *TRL_MORE, "image", "images"}, MOST_UNREAD):
         at.counts[f"unread_column_{printable(name)}"] = 1
-    prompt, chosen, rejected = _trl_parts(row)
+    prompt, chosen, rejected = pair_parts(row)
     topic, first, second, reason, system = (optional_text(row.get(name), name) for name in TRL_MORE)
     prompt = under(system, prompt)
     given, against = (criteria_cell(row.get(name), name) for name in ("criteria", "criteria_rejected"))
@@ -266,22 +266,22 @@ def talk(value: Any, field: str, role: str) -> Conversation:
     return messages(found if found[-1]["content"] or role == "assistant" else found[:-1], field)
 
 
-def _trl_parts(row: Row) -> tuple[Conversation, Conversation, Conversation]:
-    """Prompt, chosen and rejected."""
-    chosen, rejected = (talk(row[name], name, "assistant") for name in CHOSEN)
+def pair_parts(row: Row, fields: tuple[str, str] = CHOSEN) -> tuple[Conversation, Conversation, Conversation]:
+    """Prompt, and both responses, which are in ``fields``."""
+    chosen, rejected = (talk(row[name], name, "assistant") for name in fields)
     if row.get("prompt") is None:
         if "assistant" in (chosen[0].role, rejected[0].role):
-            why = "missing, and chosen or rejected is no whole conversation: nobody can tell where the prompt ends"
+            why = f"missing, and {' or '.join(fields)} is no whole conversation: nobody can tell where the prompt ends"
             raise RecordError("prompt", why)
-        return split_shared(chosen, rejected, CHOSEN)
+        return split_shared(chosen, rejected, fields)
     prompt = talk(row["prompt"], "prompt", "user")
     if isinstance(row["prompt"], str) and chosen[0].role != "assistant":
-        shared, chosen, rejected = split_shared(chosen, rejected, CHOSEN)
+        shared, chosen, rejected = split_shared(chosen, rejected, fields)
         questions = {folded(turn.content) for turn in shared if turn.role == "user"}
         if folded(row["prompt"]) not in questions and prompt != shared:
-            raise RecordError("prompt", "is no user turn of the conversations in chosen and rejected")
+            raise RecordError("prompt", f"is no user turn of the conversations in {' and '.join(fields)}")
         return shared, chosen, rejected
-    for name, response in zip(CHOSEN, (chosen, rejected), strict=True):
+    for name, response in zip(fields, (chosen, rejected), strict=True):
         if response[0].role != "assistant":
             why = f"starts with the {response[0].role}'s turn; leave prompt out where conversations are whole"
             raise RecordError(name, why)

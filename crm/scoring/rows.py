@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from crm.data.fields import split_shared, turns
+from crm.data.fields import items, optional_text, split_shared, turns
+from crm.data.own import pair_parts, talk, under
 from crm.leaderboard.bank.responses import prompt_cell
 from crm.rewards.scoring import Group, Turns, criteria_texts
-from crm.schema import RecordError, check_response, messages
+from crm.schema import RecordError, check_response
 
 PROMPTS = ("prompt", "question", "query", "instruction", "input")
 RESPONSES = ("response", "answer", "output", "completion")
@@ -35,16 +36,19 @@ def read_row(row: Any, criteria: Sequence[str]) -> Asked:
         raise RecordError("row", f"expected a JSON object, got {type(row).__name__}")
     kind, named = _responses(row)
     own = criteria_texts(given, "criteria") if (given := row.get("criteria")) not in (None, "") else tuple(criteria)
-    prompt, responses = _conversations(row, named)
-    return Asked(Group(own, prompt, responses), kind)
+    prompt, *responses = _conversations(row, named)
+    for field, response in zip(named, responses, strict=True):
+        check_response(response, field)
+    prompt = under(optional_text(row.get("system"), "system"), prompt)
+    return Asked(Group(own, prompt, tuple(responses)), kind)
 
 
 def _responses(row: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The kind of a row, and its responses by the names of their fields."""
     if row.get("responses") is not None:
-        if not isinstance(row["responses"], list) or not row["responses"]:
+        if not (several := items(row["responses"], "responses")):
             raise RecordError("responses", "expected a list of one response or more")
-        return "list", {f"responses[{place}]": each for place, each in enumerate(row["responses"])}
+        return "list", {f"responses[{place}]": each for place, each in enumerate(several)}
     for pair in PAIRS:
         if row.get(pair[0]) is not None and row.get(pair[1]) is not None:
             return "pair", {name: row[name] for name in pair}
@@ -61,22 +65,18 @@ def _prompt_name(row: Mapping[str, Any]) -> str | None:
     return next((name for name in PROMPTS if row.get(name) is not None), None)
 
 
-def _conversations(row: Mapping[str, Any], named: Mapping[str, Any]) -> tuple[Turns, tuple[Turns, ...]]:
-    """Prompt and responses; without a prompt these are whole conversations, which share it."""
+def _conversations(row: Mapping[str, Any], named: Mapping[str, Any]) -> tuple[Turns, ...]:
+    """Prompt and responses; these may be whole conversations that share it, and are without a prompt."""
+    given = {field: talk(each, field, "assistant") for field, each in named.items()}
+    fields, whole = list(given), all(each[0].role != "assistant" for each in given.values())
     if _prompt_name(row) is not None:
         name, prompt = prompt_cell(row, PROMPTS)
-        responses = {field: turns(each, field, "assistant") for field, each in named.items()}
-        for field, response in responses.items():
-            check_response(response, field)
-        return turns(prompt, name, "user"), tuple(responses.values())
-    whole = {field: messages(each, field) for field, each in named.items() if isinstance(each, list)}
-    if len(whole) != len(named) or len(whole) > 2:
+        if whole and len(fields) == 2:
+            return pair_parts({**named, "prompt": prompt}, (fields[0], fields[1]))
+        blank = isinstance(prompt, str) and not prompt.strip()
+        return turns(prompt, name, "user") if blank else talk(prompt, name, "user"), *given.values()
+    if not whole or len(fields) > 2:
         raise RecordError("prompt", f"not there; expected one of {', '.join(PROMPTS)}, or whole conversations")
-    fields = list(whole)
     if len(fields) == 2:
-        prompt, *answers = split_shared(whole[fields[0]], whole[fields[1]], (fields[0], fields[1]))
-        return prompt, tuple(answers)
-    talk = whole[fields[0]]
-    if len(talk) < 2 or talk[-1].role != "assistant":
-        raise RecordError(fields[0], "expected a conversation that ends with a turn of the assistant")
-    return talk[:-1], (talk[-1:],)
+        return split_shared(given[fields[0]], given[fields[1]], (fields[0], fields[1]))
+    return given[fields[0]][:-1], given[fields[0]][-1:]

@@ -252,8 +252,16 @@ def test_rows_are_read_as_in_training(folder, tmp_path):
     talk = json.dumps(chat("2+2?", "4", "Sure?"))
     odd = [{"instruction": "Add", "input": "2+2", "output": "4"}, {"prompt": talk, "response": "Yes"}]
     same = [{"prompt": "Add\n\n2+2", "response": "4"}, {"prompt": chat("2+2?", "4", "Sure?"), "response": "Yes"}]
-    read, expected = (score(folder, rows, tmp_path) for rows in (odd, same))
-    assert [row["score"] for row in read] == [row["score"] for row in expected]
+    marks, four, five = "Human: 2+2?\n\nAssistant: ", chat("2+2?", "4"), chat("2+2?", "5")
+    two = {"prompt": "2+2?", "response_a": "4", "response_b": "5"}
+    odd += [{"system": "Add", "question": "2+2?", "answer": "4"}, {"messages": json.dumps(four)}]
+    same += [{"prompt": [{"role": "system", "content": "Add"}, *four[:1]], "response": "4"}, {"messages": four}]
+    odd += [{"chosen": f"{marks}4", "rejected": f"{marks}5"}, {"prompt": "2+2?", "responses": '["4", "5"]'}]
+    odd += [{"chosen": json.dumps(four), "rejected": json.dumps(five)}, two | {"response_a": four, "response_b": five}]
+    read, expected = (score(folder, rows, tmp_path) for rows in (odd, [*same, *[two] * 4]))
+    for row, other in zip(read, expected, strict=True):
+        scores = row["scores"] if "scores" in row else row["score"]
+        assert scores == pytest.approx(other["scores"] if "scores" in other else other["score"], abs=1e-5)
 
 
 def test_a_file_that_was_scored_is_scored_anew(folder, tmp_path):
