@@ -35,21 +35,22 @@ from bench.trl_peer import trl_steps
 from crm.model.batching.plans import Packing
 from crm.model.encoding import EncodedComparison
 from crm.training.devices import enable_checkpointing
-from crm.training.memory import GIB, USABLE, training_need
+from crm.training.memory import GIB, USABLE, memory_of, training_need
 
 TOYS = {"toy": TOY, "small": SMALL}
 Contestants = dict[str, Callable[[], Contestant]]
 PEAK = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "L4": 121e12, "RTX 4090": 165e12}
 """Dense bfloat16 operations a second, as the makers state them."""
 
+NO_ROOM = torch.OutOfMemoryError.__name__
 COLUMNS = ("size", "job", "who", "weights", "tokens_a_second", "bar", "unique_tokens_a_second", "mfu", "ratio",
            "peak_gib", "estimate_gib")  # fmt: skip
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Check, measure, and write both files after every line. 1 where a number of ours is wrong, 2 without a GPU."""
+    """Check, measure, write both files after every line. 1: ours is wrong, or fails with memory left; 2: no GPU."""
     parser = argparse.ArgumentParser(prog="python -m bench.gpu", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--sizes", nargs="+", choices=(*QWEN3, *TOYS), help="default: all that fit")
+    parser.add_argument("--sizes", nargs="+", choices=(*QWEN3, *TOYS), help="default: all")
     parser.add_argument("--toy", action="store_true", help="on CPU, with small models")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--pairs", type=int, default=32)
@@ -60,8 +61,9 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--peak", type=float, help="peak bfloat16 operations a second of a device not in the table")
     parser.add_argument("--minutes", type=float, default=8.0, help="no further line is begun after these")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=RESULTS / "gpu.json")
+    parser.add_argument("--out", type=Path, help="default: gpu.json or gpu_toy.json in bench/results")
     given = parser.parse_args(words)
+    given.out = given.out or RESULTS / ("gpu_toy.json" if given.toy else "gpu.json")
     quieten()
     if not given.toy and not torch.cuda.is_available():
         print("no GPU is visible; `python -m bench.gpu --toy` tries the same on CPU", file=sys.stderr)
@@ -69,9 +71,8 @@ def main(words: Sequence[str] | None = None) -> int:
     device = "cpu" if given.toy else "cuda"
     card = "" if given.toy else torch.cuda.get_device_name()
     peak = given.peak or next((operations for name, operations in PEAK.items() if name in card), None)
-    found: dict[str, Any] = {"checks": [], "lines": [], "left_out": []}
+    found: dict[str, Any] = {"checks": [], "lines": [], "left_out": [], **origin(given.seed)}
     found |= {"settings": {name: str(value) for name, value in vars(given).items()}, "peak_flops": peak}
-    found |= origin(given.seed)
     ends = time.monotonic() + given.minutes * 60
 
     def keep(part: str, line: Any) -> None:
@@ -83,17 +84,20 @@ def main(words: Sequence[str] | None = None) -> int:
         keep("checks", {**one._asdict(), "fine": one.gap <= one.allowed})
     sizes = given.sizes or list(TOYS if given.toy else QWEN3)
     for name, job, peers_too in [(n, j, p) for p in (False, True) for n in sizes for j in (training, scoring)]:
-        setup = job((QWEN3 | TOYS)[name], device, given)
-        who = [one for one in setup.contestants if (one != "ours") == peers_too]
-        for contestant in who:
-            place = {"size": name, "job": job.__name__, "who": contestant}
-            if time.monotonic() > ends:
-                keep("left_out", place)
-                continue
-            keep("lines", place | measure(setup, contestant, given.rounds, device, peak))
+        place = {"size": name, "job": job.__name__, "who": "peers" if peers_too else "ours"}
+        _free(device)
+        try:
+            setup = job((QWEN3 | TOYS)[name], device, given)
+        except torch.OutOfMemoryError:
+            keep("lines", place | {"failed": NO_ROOM})
+            continue
+        for who in (one for one in setup.contestants if (one != "ours") == peers_too):
+            late = time.monotonic() > ends
+            measured = {} if late else measure(setup, who, given.rounds, device, peak)
+            keep("left_out" if late else "lines", place | {"who": who} | measured)
         del setup
-    failed = [line for line in found["lines"] if line["who"] == "ours" and "failed" in line]
-    return int(bool(failed) or not all(check["fine"] for check in found["checks"]))
+    fine = [line.get("failed", NO_ROOM).startswith(NO_ROOM) for line in found["lines"] if line["who"] == "ours"]
+    return int(not all([*fine, *(check["fine"] for check in found["checks"])]))
 
 
 @dataclass
@@ -113,10 +117,10 @@ def training(size: Size, device: str, given: argparse.Namespace) -> Setup:
     model = build_reward_model(size, "scalar", given.seed, device=device, dtype=dtype)
     pairs = synthetic_pairs("scalar", given.pairs, given.length, given.seed, spread=0.5)
     optimizer = AdamW(model.parameters(), lr=0.0, fused=device == "cuda")
-    room = USABLE * torch.cuda.get_device_properties(0).total_memory if device == "cuda" else float("inf")
+    room = USABLE * memory_of(torch.device(device))
     for tokens, recomputed in [*((given.tokens >> halved, False) for halved in range(3)), (given.tokens, True)]:
-        need = training_need(model.backbone, tokens, mixed=True, checkpointing=recomputed).total
-        if need <= room and dtype == torch.float32:
+        need = training_need(model.backbone, tokens, mixed=True, checkpointing=recomputed)
+        if need.total - (need.state // 2 if dtype == torch.bfloat16 else 0) <= room:
             break
     if recomputed:
         enable_checkpointing(model.backbone)
@@ -128,7 +132,7 @@ def training(size: Size, device: str, given: argparse.Namespace) -> Setup:
         "flash_pref_layout": lambda: peers.one_by_one(stock_twin(model), optimizer, pairs, peers.in_a_row, bf16=True),
         "trl_default": lambda: trl_steps(stock_twin(model), bench_tokenizer(given.seed), pairs, bf16=True),
     }
-    estimate = need / GIB if dtype == torch.float32 else None
+    estimate = need.total / GIB if dtype == torch.float32 else None
     return Setup(size, contestants, unique_work([[pair] for pair in pairs]), dtype, estimate)
 
 
@@ -150,9 +154,10 @@ def scoring(size: Size, device: str, given: argparse.Namespace) -> Setup:
 def measure(setup: Setup, who: str, rounds: int, device: str, peak: float | None) -> dict[str, Any]:
     """Seconds of every round but the first, tokens a second, MFU and peak memory; or why there are none."""
     seconds: list[float] = []
+    _free(device)
     try:
         for _ in range(rounds + 1):
-            _free(device)
+            gc.collect()
             stopwatch = Stopwatch(device)
             answer = list(setup.contestants[who]()(stopwatch)[:8])
             seconds.append(stopwatch.seconds)
@@ -200,10 +205,8 @@ def _cell(value: Any) -> str:
 
 
 def _dtype(size: Size, device: str) -> torch.dtype:
-    if device != "cuda":
-        return torch.float32
     parameters = matrix_parameters(size) + size.vocabulary * size.hidden
-    fits = 16 * parameters < 0.7 * torch.cuda.get_device_properties(0).total_memory
+    fits = 16 * parameters < 0.7 * memory_of(torch.device(device))
     return torch.float32 if fits else torch.bfloat16
 
 

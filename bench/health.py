@@ -15,7 +15,7 @@ import httpx
 EVERY_S = 0.1
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     """Print a JSON list."""
     address, seconds = arguments[0], float(arguments[1])
     taken, ends = [], time.perf_counter() + seconds
@@ -26,8 +26,7 @@ def main(arguments: list[str]) -> int:
             taken.append(time.perf_counter() - started)
             time.sleep(EVERY_S)
     print(json.dumps(taken))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

@@ -94,11 +94,11 @@ def real_model(given: argparse.Namespace) -> dict[str, Any]:
         with Stopwatch("cpu") as reading:
             indexed = open_bank(bank, given.seed, Path(folder))
         each = [leaderboard_s(indexed, user) for user in users[: given.rounds]]
-        memory, spent = [resident()], 0.0
+        memory, spent = [psutil.Process().memory_info().rss / 1e6], 0.0
         for start in range(0, given.users, max(1, given.users // 10)):
             part = users[given.rounds + start : given.rounds + start + max(1, given.users // 10)]
             spent += sum(leaderboard_s(indexed, user) for user in part)
-            memory.append(resident())
+            memory.append(psutil.Process().memory_info().rss / 1e6)
     return {
         "further_share": statistics.median(each) / reading.seconds,
         "further_s_real_model": statistics.median(each),
@@ -149,11 +149,6 @@ def open_bank(bank: Bank, seed: int, folder: Path) -> IndexedBank:
     indexed = index_bank(judge, bank, folder, progress=False)
     assert indexed is not None
     return indexed
-
-
-def resident() -> float:
-    """10^6 bytes of this process that are in memory."""
-    return float(psutil.Process().memory_info().rss) / 1e6
 
 
 if __name__ == "__main__":

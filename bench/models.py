@@ -88,13 +88,13 @@ def build_reward_model(
     config._attn_implementation = "sdpa"
     with torch.random.fork_rng(), torch.device(device):
         torch.manual_seed(seed)
-        backbone = AutoModel.from_config(config)  # type: ignore[no-untyped-call]
+        backbone = AutoModel.from_config(config, dtype=dtype)  # type: ignore[no-untyped-call]
     score = build_score(head, size.hidden, seed)
     with torch.no_grad():
         # The two rows of a fresh span head are equal, which would hide an exchange of them.
         if isinstance(score, nn.Linear):
             score.weight.normal_(0.0, size.hidden**-0.5, generator=torch.Generator().manual_seed(seed + 1))
-    model = RewardModel(backbone, score, head).to(device=device, dtype=dtype)
+    model = RewardModel(backbone, score.to(dtype), head).to(device)
     model.prunes = model.prunes and prunes
     return model.train()
 

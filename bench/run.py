@@ -43,8 +43,8 @@ PEERS = {
     "authors": "the authors' loop",
     "authors_no_checkpointing": "the authors' loop without checkpointing",
     "flash_pref_layout": "flash-preference's layout: prefix, chosen and rejected in a row",
-    "trl_default": "TRL `RewardTrainer`, its defaults",
-    "trl_batch_1": "TRL `RewardTrainer`, batches of 1",
+    "trl_default": "TRL `RewardTrainer`, its defaults (with checkpointing)",
+    "trl_batch_1": "the same in batches of 1",
     "arrival_b4": "batches of 4 in arrival order",
     "dynamic_cache": "`DynamicCache` prefix",
 }
@@ -59,6 +59,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args(words)
+    if given.pairs < 1 or given.pairs % BATCH:
+        parser.error(f"--pairs {given.pairs}: expected a multiple of {BATCH}, TRL's batch")
     quieten()
     torch.set_num_threads(1)
     print(f"parity: {check_parity(quick=True)}", flush=True)

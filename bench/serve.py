@@ -21,11 +21,10 @@ import numpy as np
 import psutil
 from rich.progress import track
 
-from bench.rounds import RESULTS, versions
+from bench.rounds import RESULTS, origin
 from crm.config import compose
 from crm.io.draws import generator
 from crm.io.files import replace_file
-from crm.io.installed import commit
 from crm.judges.open import open_judge
 from crm.leaderboard.bank.opening import simulate_bank
 from crm.rewards.scoring import Group, Rewards
@@ -42,7 +41,7 @@ Expected = list[list[float]]
 
 @dataclass
 class Load:
-    """What the clients saw: seconds of each request, of each look at /health; answers that are missing or wrong."""
+    """What the clients saw: seconds of each right answer, of each look at /health; answers missing or wrong."""
 
     seconds: list[float] = field(default_factory=list)
     health: list[float] = field(default_factory=list)
@@ -64,8 +63,8 @@ def main(arguments: list[str] | None = None) -> int:
         found = asyncio.run(measure(address, process, groups, expected, given.clients, given.seconds))
     found["share_of_offline"] = round(found["rows_per_s"] / offline, 3)
     found["offline_rows_per_s"] = round(offline, 1)
-    head = {"command": "bench.serve " + " ".join(given.overrides), "cores": os.cpu_count(), "commit": commit()}
-    replace_file(given.out, json.dumps({**found, **head, "versions": versions()}, indent=1) + "\n")
+    head = {"command": "bench.serve " + " ".join(given.overrides), "cores": os.cpu_count(), **origin(1)}
+    replace_file(given.out, json.dumps({**found, **head}, indent=1) + "\n")
     print(json.dumps(found, indent=1))
     return 0
 
@@ -96,7 +95,7 @@ def without_server(overrides: list[str], groups: list[Group]) -> tuple[float, Ex
         own for at in track(range(0, len(groups), size), "offline") for own in rewards.of_groups(groups[at : at + size])
     ]
     taken = time.perf_counter() - started
-    return len(groups) * ROWS / taken, [[float(reward or "nan") for reward in own] for own in found]
+    return len(groups) * ROWS / taken, [[float("nan" if reward is None else reward) for reward in own] for own in found]
 
 
 @contextmanager
@@ -163,9 +162,10 @@ async def load(http: httpx.AsyncClient, bodies: list[bytes], expected: Expected,
             place = (place + 1) % len(bodies)
             started = time.perf_counter()
             answer = await http.post("/v1/score", content=bodies[place])
-            found.seconds.append(time.perf_counter() - started)
-            given = answer.json()["groups"][0]["rewards"] if answer.status_code == 200 else []
-            found.lost += not _same(given, expected[place])
+            taken = time.perf_counter() - started
+            right = answer.status_code == 200 and _same(answer.json()["groups"][0]["rewards"], expected[place])
+            found.seconds += [taken] * right
+            found.lost += not right
 
     async def watch() -> None:
         asked = (sys.executable, "-m", "bench.health", str(http.base_url), str(seconds))

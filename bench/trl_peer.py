@@ -42,7 +42,7 @@ def trl_steps(
             trainer = _trainer(twin, tokenizer, rows, folder, batch, bf16, stopwatch)
             assert len(trainer.train_dataset) == len(pairs), "TRL left out a pair"
             loss = trainer.train().training_loss
-            assert trainer.state.global_step == len(pairs) // BATCH
+            assert trainer.state.global_step == len(pairs) // BATCH, "TRL made another number of steps"
         twin.zero_grad(set_to_none=True)
         return [float(loss)]
 
@@ -76,6 +76,7 @@ def _trainer(
         report_to="none",
         disable_tqdm=True,
     )
+    config._n_gpu = min(1, config.n_gpu)  # of several the trainer would take all, with a batch for each
     tokenizer.pad_token_id = PAD_ID
     trainer = RewardTrainer(
         model=twin, args=config, train_dataset=rows, processing_class=tokenizer, callbacks=[_Timer(stopwatch)]

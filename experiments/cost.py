@@ -86,10 +86,11 @@ def parameters(size: str) -> int:
 @cache
 def rate(size: str) -> tuple[float, str]:
     """Tokens a second of a training on one GPU, and who measured it."""
-    lines = json.loads(MEASURED.read_text())["lines"] if MEASURED.is_file() else []
-    for line in lines:
+    found = json.loads(MEASURED.read_text()) if MEASURED.is_file() else {"lines": []}
+    for line in found["lines"]:
         if (line["size"], line["job"], line["who"]) == (size, "training", "ours") and "tokens_a_second" in line:
-            return line["tokens_a_second"], str(MEASURED)
+            measured = f"{found['versions']['gpu']}, responses of {found['settings']['length']} tokens"
+            return line["tokens_a_second"], f"{MEASURED} ({measured})"
     return PUBLISHED_RATES[size], "published for an H100 (docs.surogate.ai); `make gpu-check` measures yours"
 
 
@@ -169,6 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments.cost", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("overrides", nargs="*", help="as of train.py -m: model=qwen3_4b,qwen3_8b data=pairs.jsonl")
     parser.add_argument("--votes", type=int, help="to train on, where the data are not there yet")
+    parser.add_argument("-m", "--multirun", action="store_true", help="as of train.py; every job is shown anyway")
     given = parser.parse_args(arguments)
     words = given.overrides
     if given.votes:  # no data are read, but a configuration has to name some

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from bench import gpu, index, parity, run
 from bench.gpu import Work, flops, unique_work
 from bench.memory_table import Setup, peak_and_estimate
-from bench.models import QWEN3, SMALL, Size
+from bench.models import QWEN3, SMALL, Size, build_reward_model
 from bench.pairs import from_ids
 from bench.parity import cases, check_parity
 from bench.rounds import Stopwatch, contest, ratio, within
@@ -41,6 +42,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("trl") is None, reason="needs the extra bench: TRL is a peer")
 def test_the_cpu_contest_writes_both_files(small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SystemExit):
+        run.main(["--pairs", "12"])
     gate: list[bool] = []
     monkeypatch.setattr(run, "check_parity", lambda quick: gate.append(quick))  # the gate has tests of its own
     assert run.main(["--rounds", "1", "--pairs", "8", "--queries", "2", "--out", str(tmp_path)]) == 0
@@ -60,8 +63,10 @@ def test_the_cpu_contest_writes_both_files(small: None, tmp_path: Path, monkeypa
 def test_the_gpu_check_runs_on_cpu_at_toy_size_and_keeps_what_it_has_when_cut(
     small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("trl")
-    words = ["--toy", "--rounds", "1", "--pairs", "8", "--queries", "2", "--candidates", "3", "--length", "20"]
+    config = pytest.importorskip("trl").RewardConfig
+    as_here = config.__post_init__
+    monkeypatch.setattr(config, "__post_init__", lambda own: as_here(own) or setattr(own, "_n_gpu", 8))
+    words = ["--toy", "--rounds", "1", "--pairs", "16", "--queries", "2", "--candidates", "3", "--length", "20"]
     words += ["--peak", "1e12", "--out", str(tmp_path / "gpu.json")]
     assert gpu.main(words) == 0
     found = json.loads((tmp_path / "gpu.json").read_text("utf-8"))
@@ -82,6 +87,26 @@ def test_the_gpu_check_runs_on_cpu_at_toy_size_and_keeps_what_it_has_when_cut(
     assert gpu.main([*words, "--minutes", "0"]) == 1, "a wrong number is no success"
     cut = (tmp_path / "gpu.md").read_text("utf-8")
     assert "wrong: a." in cut and "small training ours, small scoring ours, small training no_packing" in cut
+
+    def training(*_: Any) -> None:
+        raise torch.OutOfMemoryError("tried to allocate")
+
+    monkeypatch.setattr(gpu, "training", training)
+    monkeypatch.setattr(gpu, "check_device", lambda _: iter([]))
+    monkeypatch.setattr(gpu, "RESULTS", tmp_path)
+    assert gpu.main([*words[:-2], "--minutes", "0"]) == 0, "a size that does not fit is no failure"
+    assert "| small | training | ours | OutOfMemoryError |" in (tmp_path / "gpu_toy.md").read_text("utf-8")
+
+
+def test_bfloat16_weights_keep_stock_rotations_and_activations_where_there_is_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = build_reward_model(SMALL, "scalar", 0, dtype=torch.bfloat16)
+    assert {weight.dtype for weight in model.parameters()} == {torch.bfloat16}
+    assert model.backbone.rotary_emb.inv_freq.dtype == torch.float32
+    monkeypatch.setattr(gpu, "_dtype", lambda *_: torch.bfloat16)
+    monkeypatch.setattr(gpu, "enable_checkpointing", lambda _: pytest.fail("there is room"))
+    gpu.training(SMALL, "cpu", Namespace(seed=0, pairs=2, length=20, tokens=4096))
 
 
 def test_without_a_gpu_the_gpu_contest_says_so(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

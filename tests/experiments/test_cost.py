@@ -48,8 +48,9 @@ def test_parameters_are_those_of_the_matrices_and_the_embedding(size: str, publi
 def test_a_rate_that_was_measured_goes_before_the_published_one(tmp_path: Path) -> None:
     line = {"size": "4B", "job": "training", "tokens_a_second": 20_000}
     lines = [line | {"who": "authors", "tokens_a_second": 1}, {**line, "who": "ours"}]
-    (tmp_path / "gpu.json").write_text(json.dumps({"lines": lines}))
-    assert module.rate("4B")[0] == 20_000
+    about = {"versions": {"gpu": "NVIDIA L4"}, "settings": {"length": "400"}}
+    (tmp_path / "gpu.json").write_text(json.dumps({"lines": lines, **about}))
+    assert module.rate("4B")[0] == 20_000 and "(NVIDIA L4, responses of 400 tokens)" in module.rate_line("4B")
     assert module.rate("8B")[0] == 10_200
 
 
@@ -71,7 +72,7 @@ def test_a_file_is_read_with_the_models_own_tokenizer(capsys: Any, tmp_path: Pat
     path = write_rows(tmp_path / "pairs.jsonl", [{"prompt": f"Name tree {number}."} | row for number in range(400)])
     tokenizer.save_pretrained(tmp_path / "tokenizer")
     (tmp_path / "tokenizer/config.json").write_text('{"model_type": "qwen3"}')
-    words = [RECIPE[0], f"data={path}", f"model.path={tmp_path / 'tokenizer'}", "noise=none,random"]
+    words = ["-m", RECIPE[0], f"data={path}", f"model.path={tmp_path / 'tokenizer'}", "noise=none,random"]
     assert main(words) == 0
     shown = capsys.readouterr().out
     config = compose("train", (RECIPE[0], "data=file", f"data.path={path}"), tmp_path)
