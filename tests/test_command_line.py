@@ -165,6 +165,12 @@ def test_help_shows_groups_and_the_settings_as_the_other_words_leave_them(comman
     for words in (["score", "model=x/y", "in=rows.jsonl", "--out=o.jsonl"], ["train", "data=absent.jsonl", "loss=cls"]):
         code, shown, error = command(*words, "--help")
         assert (code, error) == (0, "") and "== Settings ==" in shown, "a documented line can be asked about"
+    recipe = tmp_path / "my recipes/experiment/mine.yaml"
+    recipe.parent.mkdir(parents=True)
+    recipe.write_text("# @package _global_\nseed: 5\n", encoding="utf-8")
+    for asked in ("--cfg=job", "--help"):
+        code, shown, error = command("train", "--config-dir", "my recipes", "experiment=mine", asked)
+        assert (code, error) == (0, "") and "\nseed: 5\n" in shown, "a recipe of one's own"
     code, _, error = command("train", "los=ranking", "--help")
     assert code == 2 and "los" in error
     assert command("bank", "--version") == (0, f"crm {__version__}\n", "")

@@ -32,7 +32,7 @@ from crm import config as settings
 from crm.cli.aliases import MULTIRUN, SCORED
 from crm.cli.mistakes import MISTAKES, check_options, explain, option_names, taken_groups, undashed
 from crm.cli.words import FinishedError, rewrite_all, rewrite_launched, rewrite_resume
-from crm.config import compose, config_dir, schema, setting_names
+from crm.config import compose, config_dir, hydra_value, schema, setting_names
 from crm.training.resume import AnotherRunError, check_unfinished, finished_before
 from crm.training.sweeps import (
     FAILURE,
@@ -62,10 +62,10 @@ def help_text(command: str, words: Sequence[str]) -> str:
         fill(f"{group}: {', '.join(option_names(group))}", WIDTH, subsequent_indent="    ")
         for group in taken_groups(command)
     )
-    overrides = []
-    for word in (undashed(word) for word in words if word not in ASKED):
+    overrides = _search_path(words)
+    for word in map(undashed, words):
         with suppress(ValueError):  # such as a file that is not there: the help is shown without it
-            overrides += rewrite_all([word], command, script(command)) if "=" in word else []
+            overrides += rewrite_all([word], command, script(command)) if "=" in word and word[0] != "-" else []
     with initialize_config_dir(str(config_dir()), version_base="1.3"):
         settings = OmegaConf.to_yaml(hydra_compose(command, overrides=overrides))
     purpose = (config_dir() / f"{command}.yaml").read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
@@ -83,9 +83,16 @@ def help_text(command: str, words: Sequence[str]) -> str:
 def _options(words: Sequence[str]) -> Namespace:
     parser = ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("-c", "--cfg")
+    parser.add_argument("-cd", "--config-dir")
     parser.add_argument("-p", "--package")
     parser.add_argument("-m", "--multirun", action="store_true")
     return parser.parse_known_args(words)[0]
+
+
+def _search_path(words: Sequence[str]) -> list[str]:
+    """The folder of ``--config-dir`` as a setting, for `hydra.compose` and for jobs in processes of their own."""
+    folder = _options(words).config_dir
+    return [f"hydra.searchpath={hydra_value([f'file://{Path(folder).resolve()}'])}"] if folder else []
 
 
 def job_text(command: str, words: Sequence[str]) -> str:
@@ -93,7 +100,7 @@ def job_text(command: str, words: Sequence[str]) -> str:
 
     Hydra would print what it composed, unchecked. Raises ``ValueError`` for what the run would.
     """
-    overrides = [word for word in words if "=" in word and not word.startswith(("-", "hydra"))]
+    overrides = _search_path(words) + [word for word in words if "=" in word and not word.startswith(("-", "hydra"))]
     folders = (word.partition("=")[2] for word in words if word.startswith("hydra.run.dir="))
     writes = "run_dir" in setting_names(schema(command))
     place = Path(next(folders, "outputs").strip("'\"")) if writes else None
@@ -119,7 +126,8 @@ BENCHMARKS = "crm.benchmarks.run:run_benchmarks"
 def run_command(name: str) -> None:
     """Run the command ``name`` with the words of ``sys.argv``; exits with its code where that is not 0."""
     known = schema(name)
-    command = [*entry_command(), *(word for word in sys.argv[1:] if word.startswith("--config-name"))]
+    named = (word for word in sys.argv[1:] if word.startswith("--config-name"))
+    command = [*entry_command(), *named, *_search_path(sys.argv[1:])]
     SweepFolder.current = None
     code, failed = 0, False
 

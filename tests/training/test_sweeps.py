@@ -58,9 +58,12 @@ def true_table(folder: Path) -> pd.DataFrame:
 
 @pytest.mark.slow
 def test_the_second_rank_of_a_job_does_not_run_the_sweep_again(tmp_path: Path) -> None:
-    ended = sweep(tmp_path, "trainer.devices=2", "trainer.strategy=ddp", "seed=5")
+    recipe = tmp_path / "recipes/experiment/mine.yaml"
+    recipe.parent.mkdir(parents=True)
+    recipe.write_text("# @package _global_\nseed: 5\n")
+    ended = sweep(tmp_path, "trainer.devices=2", "trainer.strategy=ddp", "experiment=mine", "--config-dir", "recipes")
     assert ended.returncode == 0, ended.stderr[-3000:]
-    assert [path.name for path in tmp_path.iterdir()] == ["the sweep"], "a second tree of folders"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["recipes", "the sweep"], "a second tree of folders"
     assert true_table(tmp_path / "the sweep").status.tolist() == ["finished"]
     assert load_checkpoint(tmp_path / "the sweep/0/model")[2]["config"]["seed"] == 5
 
