@@ -99,8 +99,8 @@ def test_a_file_that_is_gone_is_named_with_the_way_out(trained: Trained, pairs: 
     assert str(refused.value).startswith(f"data.path={str(pairs)!r}: {run} was trained")
 
 
-def test_llms_are_simulated_for_a_model_of_the_simulation_only(trained: Trained, tmp_path: Path) -> None:
-    command = "leaderboard"
+@pytest.mark.parametrize("command", ["leaderboard", "best_of_n"])
+def test_llms_are_simulated_for_a_model_of_the_simulation_only(command: str, trained: Trained, tmp_path: Path) -> None:
     given = [f"checkpoint={trained(name='trl', path='/gone/pairs.jsonl')}"]
     with pytest.raises(ValueError, match=r"^bank: not given, .*mine was trained on /gone/pairs\.jsonl.*bank=alp"):
         compose(command, given, tmp_path / "out")

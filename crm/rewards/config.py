@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from crm.config import setting
 from crm.judges.config import AnyJudgeConfig
-from crm.leaderboard.config import BankConfig
+from crm.leaderboard.config import BankConfig, settle_bank
 from crm.web import ServerConfig
 
 
@@ -35,5 +35,6 @@ class BestOfNConfig(AnyJudgeConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        settle_bank(self.bank, self.checkpoint if self.candidates is None else None)
         self.require((self.devices, self.nodes) == (1, 1), "devices", "1: one process reads everything")
         self.require(all(map(str.strip, self.criteria)), "criteria", "no blank ones")

@@ -99,9 +99,9 @@ def test_the_truth_picks_as_the_oracle_does(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("head", ["late", "pairwise_span"])
 def test_any_head_is_a_judge(head: str, make_model: Any, tokenizer: Any, tmp_path: Path) -> None:
-    model = make_model(head)
+    model, trained = make_model(head), {"config": {"data": {"name": "trl"}}}
     normal_(model.score.weight, std=10) if head != "late" else None
-    export_model(model, tokenizer, tmp_path / "model", {"max_length": 2048, "seed": 1})
+    export_model(model, tokenizer, tmp_path / "model", {"max_length": 2048, "seed": 1, **trained})
     words = (*range(6), 3000)  # no picker gets the last one, which is too long for the model
     rows = [
         {"query": f"Q{n % 2}?", "response": "word " * n, "criteria": [f"c{n % 2}"], "gold": at}
