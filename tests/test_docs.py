@@ -186,6 +186,19 @@ def test_the_check_of_the_recorded_readings_gives_the_recorded_numbers(
         assert scalar.startswith(f"{recorded['scalar', suite]:.3f} ")
 
 
+def test_the_speeds_on_the_page_are_those_recorded() -> None:
+    page, folder = DOCS["speed.md"], ROOT / "bench/results"
+    cpu, index = (json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("cpu", "index"))
+    peers = [found.values() for job in cpu["ratios"].values() for found in job.values()]
+    recorded = {"| " + " | ".join(f"{one['median']:.2f}" for one in found) + " |" for found in peers}
+    shown = re.findall(r"^\|.* (\| \d\.\d\d \| \d\.\d\d \|)$", page, re.MULTILINE)
+    assert len(shown) == 12 and set(shown) <= recorded
+    taken = [f"{1000 * index[f'further_s_{shape}']:.0f} ms for" for shape in ("13x240", "30x804", "100x2000")]
+    share = f"costs {index['further_share']:.4f} of building"
+    for text in (*taken, share, index["commit"], cpu["commit"]):
+        assert text in page.replace("\n", " "), text
+
+
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md")))
 
 
