@@ -30,8 +30,8 @@ from crm.training.tracking import check_tracker, track
 
 log = logging.getLogger(__name__)
 NO_VERDICT = (
-    "its replies do not end with a verdict: raise judge.max_tokens or take another judge.model; 'Verdicts in words' in "
-    "docs/evaluation.md says what is accepted"
+    "its replies do not end with a verdict: raise judge.max_tokens or take another judge.model; 'A language model as "
+    "the judge' in docs/evaluation.md says what is accepted"
 )
 Suites = Mapping[str, Sequence[Comparison]]
 
