@@ -111,6 +111,7 @@ def lightning_steps(
     def run(stopwatch: Stopwatch) -> Answer:
         still = OptimizerConfig(lr=1e-30, warmup_fraction=0.0)
         lit = LitRewardModel(model, still, LossConfig(), total_steps=-(-len(pairs) // pairs_a_step))
+        lit.on_train_batch_start = lambda *_: None  # type: ignore[method-assign]  # seeds dropout, of which there is none
         timer = _Timer(stopwatch)
         trainer = L.Trainer(
             accelerator="gpu" if str(model.device).startswith("cuda") else "cpu",
@@ -122,8 +123,7 @@ def lightning_steps(
             enable_progress_bar=False,
             enable_model_summary=False,
         )
-        steps = [pairs[start : start + pairs_a_step] for start in range(0, len(pairs), pairs_a_step)]
-        trainer.fit(lit, train_dataloaders=DataLoader(steps, batch_size=None, collate_fn=layout.collate))  # type: ignore[arg-type]
+        trainer.fit(lit, DataLoader(pairs, batch_size=pairs_a_step, collate_fn=layout.collate))  # type: ignore[arg-type]
         return [timer.loss / len(pairs)]
 
     return run
