@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -166,32 +165,23 @@ def test_files_of_a_folder_are_alike(tmp_path: Path, caplog: pytest.LogCaptureFi
         recognise(str(tmp_path / "votes"))
 
 
-@pytest.mark.parametrize("address", ["{}", "hf://owner/votes", "hf://owner/votes@v2"])
 @pytest.mark.parametrize(
     ("files", "parts", "one"),
     [
-        (
-            ["data/human-00000-of-00001-25f4.parquet", "data/gpt4_pair-00000-of-00001-c0b4.parquet"],
-            "gpt4_pair, human",
-            "gpt4_pair",
-        ),
-        (
-            ["data/test_sft-00000-of-00001.parquet", "data/train_prefs-00000-of-00001.parquet"],
-            "test_sft, train_prefs",
-            "train_prefs",
-        ),
-        (["dev.jsonl", "a.train.jsonl", "b-train-1.jsonl"], "dev, train", "train"),
+        (["human-00000-of-00001-25f4", "gpt4_pair-00000-of-00001-c0b4"], "gpt4_pair, human", "gpt4_pair"),
+        (["test_sft-00000-of-00001", "train_prefs-00000-of-00001"], "test_sft, train_prefs", "train_prefs"),
+        (["dev", "a.train", "b-train-1"], "dev, train", "train"),
     ],
 )
 def test_one_of_several_parts_has_to_be_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, files: list[str], parts: str, one: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: list[str], parts: str, one: str
 ) -> None:
     for file in files:
-        write(tmp_path / file, [PLAIN])
+        write(tmp_path / f"data/{file}.jsonl", [PLAIN])
     monkeypatch.setattr("crm.data.catalogue.dataset_folder", lambda _: tmp_path)
-    how = re.sub("(?=@|$)", f":{one}", address, count=1) if "hf" in address else f"folder/{one}\\*"
-    with pytest.raises(ValueError, match=f"holds the parts {parts}; name one, .*{how} "):
-        recognise(address.format(tmp_path))
+    for path, how in (("hf://me/votes@v2", f"data.path=hf://me/votes:{one}@v2 "), (str(tmp_path), rf"folder/{one}\* ")):
+        with pytest.raises(ValueError, match=f"holds the parts {parts}; name one, .*{how}"):
+            recognise(path)
 
 
 def test_a_file_without_rows_is_named(tmp_path: Path) -> None:
