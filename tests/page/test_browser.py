@@ -146,6 +146,12 @@ def test_without_a_network_the_old_ranking_says_so(browser: Any, address: str) -
         page.context.set_offline(False)
         page.locator("#picking").get_by_role("button", name="Try again").click()
         expect(page.locator("#picking h2")).to_have_text("Which answer do you prefer? Pick 1")
+        page.context.set_offline(True)
+        page.locator("[data-choice=same]").click()
+        expect(page.locator("#picking")).to_contain_text("The server cannot be reached")
+        page.context.set_offline(False)
+        page.locator("#picking").get_by_role("button", name="Start again").click()
+        expect(page.locator("#picking h2")).to_have_text("Which answer do you prefer? Pick 1")
         page.locator("#picking").get_by_role("button", name="Leave").click()
         headline(page, re.compile("for you$|^Not enough signal"))
         assert names(page)[-1] == "maple-nano"
@@ -202,7 +208,7 @@ def test_what_filters_leave_is_no_surer(browser: Any, address: str) -> None:
     rows = [("a", 1, 1, ["b"]), ("b", 1, 2, ["a"]), ("c", 3, 4, ["d"]), ("d", 3, 4, ["c"]), ("e", 5, 5, [])]
     board = [
         {"model": model, "rank": at, "rank_low": low, "rank_high": high, "win_rate": 0.5, "low": None, "high": None}
-        | {"may_be_first": low == 1, "tied_with": ties}
+        | {"may_be_first": low == 1, "tied_with": ties, "mean_words": 10 * at}
         for at, (model, low, high, ties) in enumerate(rows, start=1)
     ]
     facts = {model: {"open_weights": model in "cde"} for model, *_ in rows}
@@ -212,9 +218,11 @@ def test_what_filters_leave_is_no_surer(browser: Any, address: str) -> None:
         page.route("**/api/v1/bank", lambda route: route.fulfill(json=route.fetch().json() | change))
         for shown in (board, by_picks):
             page.route("**/api/v1/rank", ranked_as(shown))
-            page.goto(f"{address}/?criteria=short+answers&open")
+            page.goto(f"{address}/?criteria=short+answers&weights=0.04&open")
+            expect(page.locator("#weigh-0")).to_have_text("×0.04")
             headline(page, "c and d are tied for you")
             assert page.locator("#rows .number:first-child").all_inner_texts() == ["1–2", "1–2", "3"]
+            expect(page.locator("#because")).to_contain_text("c writes 30 words an answer, all models 30.")
 
 
 def test_topics_that_are_too_small_are_offered_together(browser: Any, tmp_path: Path) -> None:
@@ -355,8 +363,12 @@ def test_picks_become_chips(browser: Any, address: str) -> None:
             expect(title).not_to_have_text(before)
         expect(title).to_have_text("Your ranking is settled")
         expect(picking.locator("li").first).to_have_text(
-            re.compile(rf"^{CONCISE}: counts \d\.\d times \(95 %: −?\d\.\d to \d\.\d\)")
+            re.compile(rf"^{CONCISE}: counts \d(\.\d+)? times \(95 %: −?\d(\.\d+)? to \d(\.\d+)?\)")
         )
+        page.route("**/picks/csv", lambda route: route.fulfill(status=422, json={"error": "bank: pick again"}))
+        picking.get_by_role("button", name="Your picks as CSV").click()
+        expect(picking).to_contain_text("bank: pick again")
+        page.unroute("**/picks/csv")
         with page.expect_download() as download:
             picking.get_by_role("button", name="Your picks as CSV").click()
         picks = download.value.path().read_text("utf-8-sig")
@@ -425,7 +437,12 @@ def test_keys_pick_only_between_answers(browser: Any, address: str) -> None:
             page.evaluate(keys, {"key": "ArrowLeft", **more})
             assert not page.locator("#reasons button").count(), more
         page.locator("#picking").get_by_role("button", name="Leave").click()
-        page.locator("#votes").set_input_files({"name": "v.csv", "mimeType": "text/csv", "buffer": b"query,a,b\nx,y,z"})
+        votes = {"name": "v.csv", "mimeType": "text/csv", "buffer": b"query,a,b\nx,y,z"}
+        page.route("**/votes", lambda _: None)  # of many votes it takes minutes
+        page.locator("#votes").set_input_files(votes)
+        page.locator("#picking").get_by_role("button", name="Close").click()
+        page.unroute("**/votes")
+        page.locator("#votes").set_input_files(votes)
         expect(page.locator("#picking")).to_contain_text("no column 'winner'")
         for key in ("ArrowDown", "ArrowLeft"):
             page.evaluate(keys, {"key": key})
@@ -435,9 +452,7 @@ def test_keys_pick_only_between_answers(browser: Any, address: str) -> None:
 
 
 def test_markdown_is_shown_as_it_is_meant(browser: Any, address: str) -> None:
-    text = (
-        "# Head\n\n1. **Bold** and *soft*\n- `x < 1` in 1998.\n\n```py\n<b>a</b> = 2 * 3 * 4\n```\n[a](http://b) 2 * 3"
-    )
+    text = "# Head\n\n1. **Bold** and *soft*\n- `x < 1` in 1998.\n\n```py\n  <b>a</b> = 2 * 3\n```\n[a](http://b) 2 * 3"
     with opened(browser, address) as page:
         made = page.evaluate(
             "text => import('./static/dom.js').then(({el, markdown}) => el('div', {}, ...markdown(text)).innerHTML)",
@@ -445,7 +460,7 @@ def test_markdown_is_shown_as_it_is_meant(browser: Any, address: str) -> None:
         )
     assert made == (
         '<p class="h5">Head</p><p class="li">1. <strong>Bold</strong> and <em>soft</em></p>'
-        '<p class="li">• <code>x &lt; 1</code> in 1998.</p><pre>&lt;b&gt;a&lt;/b&gt; = 2 * 3 * 4</pre>'
+        '<p class="li">• <code>x &lt; 1</code> in 1998.</p><pre>  &lt;b&gt;a&lt;/b&gt; = 2 * 3</pre>'
         "<p>[a](http://b) 2 * 3</p>"
     )
 

@@ -1,6 +1,6 @@
 /** Lines as chips, examples to start from, and which questions and models take part. */
 
-import { byId, el, listed } from './dom.js';
+import { byId, el, listed, rounded } from './dom.js';
 import { line, nameOf, ownLines, page } from './state.js';
 
 /** @typedef {import('./state.js').Line} Line */
@@ -63,7 +63,7 @@ function chip(one, at, read, lost) {
   return el('li', { class: `chip ${one.kind}${gone ? ' lost' : ''}` },
     button(`${kind}: ${one.text}. Turn it round`, one.kind === 'like' ? '+' : '−', `turn-${at}`, turn),
     el('span', { class: 'reply' }, one.text, note && el('small', {}, note)),
-    !gone && button(`${one.text} counts ${weight(one)} times. Change it`, `×${weight(one)}`, `weigh-${at}`, stronger),
+    !gone && button(`${one.text} counts ${rounded(one.weight)} times. Change it`, `×${rounded(one.weight)}`, `weigh-${at}`, stronger),
     button(`Take away: ${one.text}`, '×', `remove-${at}`, remove),
     others.length > 0 && el('details', { open: gone }, el('summary', {}, gone ? 'Did you mean' : 'Not what you meant?'),
       el('div', { class: 'line' }, one.kind === 'dislike' && 'Not: ', ...others)));
@@ -74,9 +74,6 @@ const button = (label, text, id, onclick) => el('button', { id, type: 'button', 
 
 /** @param {any} each a clause @returns {string} what it is read as, or why it does not count */
 const meaning = (each) => (each.why ? `${each.why}: does not count` : `read as: ${each.meaning} (${each.confidence.toFixed(2)})`);
-
-/** @param {Line} one */
-const weight = (one) => Number(one.weight.toFixed(1));
 
 /** Topics that can be ranked on; those with fewer questions together, or not at all. @returns {{label: string, names: string[]}[]} */
 function groups() {

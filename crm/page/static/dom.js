@@ -40,6 +40,9 @@ export function signed(value, digits = 0) {
   return `${Number(size) === 0 ? '±' : value < 0 ? '−' : '+'}${size}`;
 }
 
+/** @param {number} value @returns {string} with two significant digits, so that no weight is shown as 0 */
+export const rounded = (value) => `${Number(value.toPrecision(2))}`.replace('-', '−');
+
 /** @param {number} count @param {string} one @param {string} [many] @returns {string} */
 export const plural = (count, one, many = `${one}s`) => `${count.toLocaleString('en')} ${count === 1 ? one : many}`;
 
@@ -54,7 +57,7 @@ const BLOCKS = [
 export function markdown(text) {
   const made = [];
   for (const [place, part] of text.split(/^```.*$/m).entries()) {
-    if (place % 2) made.push(el('pre', {}, part.trim()));
+    if (place % 2) made.push(el('pre', {}, part.replace(/^\s*\n|\s+$/g, '')));
     else part.split('\n').filter((row) => row.trim()).forEach((row) => made.push(block(row)));
   }
   return made;

@@ -1,7 +1,7 @@
 /** Not sure? Pick between two answers, or give votes, until the page knows what you care about. */
 
 import { showFilters } from './chips.js';
-import { byId, el, markdown, plural } from './dom.js';
+import { byId, el, markdown, plural, rounded } from './dom.js';
 import { ask, line, newest, ownLines, page, profileOf } from './state.js';
 import { savePicks } from './views.js';
 
@@ -39,11 +39,14 @@ async function next() {
     show();
   } catch (error) {
     if (!signal.aborted) byId('picking').replaceChildren(el('p', { class: 'wrong', role: 'alert' }, error.message),
-      el('div', { class: 'line' }, el('button', { onclick: next }, 'Try again'), leave()));
+      el('div', { class: 'line' }, el('button', { onclick: next }, 'Try again'), again(), leave()));
   }
 }
 
-const leave = () => el('button', { onclick: () => { turn(); open(false); } }, 'Leave (your picks wait here)');
+/** Picks wait only as long as what they were made for. */
+const leave = (text = 'Leave (your picks wait until you change a line or filter)') =>
+  el('button', { onclick: () => { turn(); open(false); } }, text);
+const again = () => el('button', { onclick: () => { session = null; return startPicking(); } }, 'Start again');
 
 function show() {
   const { reply } = session;
@@ -105,13 +108,13 @@ function showEnd() {
   const asked = { profile: session.profile, picks: session.picks, seed: session.seed, bank: session.bank };
   byId('picking').replaceChildren(title, el('p', {}, none + undecided), criteria(reply.criteria),
     el('div', { class: 'line' }, el('button', { class: 'strong', onclick: take }, 'Show my ranking'),
-      el('button', { onclick: back }, 'Back'), el('button', { onclick: () => savePicks(asked) }, 'Your picks as CSV'), leave()));
+      el('button', { onclick: back }, 'Back'), savePicks(asked), leave()));
   title.focus();
 }
 
 /** @param {any[]} found */
 const criteria = (found) => el('ul', {}, ...found.map((one) => el('li', {},
-  `${one.kind === 'like' ? '' : 'Not: '}${one.text}: counts ${one.weight.toFixed(1)} times (95 %: ${one.low.toFixed(1).replace('-', '−')} to ${one.high.toFixed(1)})`)));
+  `${one.kind === 'like' ? '' : 'Not: '}${one.text}: counts ${rounded(one.weight)} times (95 %: ${rounded(one.low)} to ${rounded(one.high)})`)));
 
 /** @param {any[]} found @returns {any[]} as lines */
 const lines = (found) => found.map((one) => line(one.text, one.kind, Math.min(100, Math.max(0.01, +one.weight.toFixed(2)))));
@@ -131,10 +134,10 @@ function take() {
 /** What somebody's votes show. @param {File} file */
 export async function readVotes(file) {
   open(true);
-  byId('picking').replaceChildren(el('p', { role: 'status' }, 'Reading your votes …'));
-  const close = el('button', { onclick: () => open(false) }, 'Close');
+  const [signal, close] = [turn(), leave('Close')];
+  byId('picking').replaceChildren(el('p', { role: 'status' }, 'Reading your votes …'), close);
   try {
-    const found = await ask('votes', { file: await file.text() });
+    const found = await ask('votes', { file: await file.text() }, signal);
     const { agreed, asked } = found.agreement;
     const use = el('button', { class: 'strong', onclick: () => {
       page.example = false;
@@ -150,7 +153,7 @@ export async function readVotes(file) {
       criteria(found.criteria), el('div', { class: 'line' }, found.criteria.length > 0 && use, close));
     title.focus();
   } catch (error) {
-    byId('picking').replaceChildren(el('p', { class: 'wrong', role: 'alert' }, error.message), close);
+    if (!signal.aborted) byId('picking').replaceChildren(el('p', { class: 'wrong', role: 'alert' }, error.message), close);
   }
 }
 

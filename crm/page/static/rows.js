@@ -43,7 +43,7 @@ function cheapest(first) {
 /** @param {any[]} rows */
 function wordsOf(rows) {
   if (!rows[0].mean_words) return '';
-  const all = rows.reduce((sum, row) => sum + row.mean_words, 0) / rows.length;
+  const all = page.step.leaderboard.reduce((sum, row) => sum + row.mean_words / page.step.leaderboard.length, 0);
   return `${nameOf(rows[0].model)} writes ${Math.round(rows[0].mean_words)} words an answer, all models ${Math.round(all)}.`;
 }
 

@@ -95,17 +95,25 @@ function share(panel) {
   } }, 'Copy');
   const csv = !general() && !page.step?.agreement && !page.step?.refusal
     && el('a', { href: `${address('export/csv')}?${queryOf(page.step?.profile || {})}`, download: true }, 'Ranking as CSV');
-  const picks = page.wanted.picks.length > 0 && el('button', { onclick: () => savePicks(picksAsked()) }, 'Your picks as CSV');
+  const picks = page.wanted.picks.length > 0 && savePicks(picksAsked());
   panel.replaceChildren(el('h2', {}, 'Share and keep'),
     el('div', { class: 'line' }, el('label', { class: 'grow' }, 'Link to this ranking', link), copy, reply),
     el('p', { class: 'line' }, csv, picks));
 }
 
-/** @param {any} asked a request for picks */
-export async function savePicks(asked) {
-  const url = URL.createObjectURL(await ask('picks/csv', asked, undefined, 'blob'));
-  el('a', { href: url, download: 'picks.csv' }).click();
-  URL.revokeObjectURL(url);
+/** A button, and why it failed. @param {any} asked a request for picks */
+export function savePicks(asked) {
+  const reply = el('span', { class: 'wrong', role: 'alert' });
+  return [el('button', { onclick: async () => {
+    try {
+      const url = URL.createObjectURL(await ask('picks/csv', asked, undefined, 'blob'));
+      el('a', { href: url, download: 'picks.csv' }).click();
+      URL.revokeObjectURL(url);
+      reply.textContent = '';
+    } catch (error) {
+      reply.textContent = error.message;
+    }
+  } }, 'Your picks as CSV'), reply];
 }
 
 /** @param {HTMLElement} panel */
