@@ -15,7 +15,7 @@ import queue
 import signal
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
@@ -33,6 +33,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from crm.config import compose
 from crm.evaluation.run import run_evaluation
+from crm.io.installed import commit
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.run import run_leaderboard
 from crm.model.manifest import MANIFEST
@@ -44,6 +45,8 @@ from experiments.processes import CHILD_ENVIRONMENT, end_with_parent
 SECONDS_A_LINE = 15.0
 KEPT_LINES = 4
 """Of a few jobs, those that are done stay in the display."""
+_channel: Any = None
+"""Of a worker, to the parent's display."""
 
 
 @dataclass(frozen=True)
@@ -97,13 +100,12 @@ def run_jobs(
     workers = min(workers, len(gpus) or workers)
     manager = SyncManager(ctx=context)
     manager.start(end_with_parent)
-    own = manager.Queue()
+    channel, own = manager.Queue(), manager.Queue()
     for gpu in gpus:
         own.put(gpu)
     display = (_Bars if Console().is_terminal else _Lines)([job.name for job in jobs])
-    with manager, ProcessPoolExecutor(workers, context, _begin, (own if gpus else None,)) as pool, display:
-        channel = manager.Queue()
-        futures = {job.name: pool.submit(_work, job, channel) for job in jobs}
+    with manager, ProcessPoolExecutor(workers, context, _begin, (channel, own if gpus else None)) as pool, display:
+        futures = {job.name: pool.submit(_work, job) for job in jobs}
         ended: dict[str, JobResult] = {}
         try:
             while len(ended) < len(jobs):
@@ -120,6 +122,12 @@ def run_jobs(
         return ended
 
 
+def commits(folders: Iterable[Path]) -> str:
+    """Of the code that trained the models of these runs; of this code where there are none."""
+    cards = (json.loads((folder / "model" / MANIFEST).read_text(encoding="utf-8")) for folder in folders)
+    return ", ".join(sorted({card.get("commit") or "unknown" for card in cards})) or commit()
+
+
 def _gpus(jobs: Sequence[Job]) -> list[str]:
     """Names of the GPUs that the workers share out; none where all trainings are on the CPU."""
     on_cpu = {"trainer=cpu", "trainer.accelerator=cpu"}
@@ -129,18 +137,20 @@ def _gpus(jobs: Sequence[Job]) -> list[str]:
     return os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(count)))).split(",")[:count]
 
 
-def _begin(gpus: Any = None) -> None:
+def _begin(channel: Any, gpus: Any) -> None:
     """Prepare a worker: it takes a GPU of those that are left, and Ctrl-C is for its job."""
+    global _channel  # with each job it would be opened anew, which ends the worker once the manager has shut down
+    _channel = channel
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if gpus is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus.get()
 
 
-def _work(job: Job, channel: Any) -> JobResult:
+def _work(job: Job) -> JobResult:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return run_job(job, channel)
+        return run_job(job, _channel)
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 

@@ -14,10 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.models import QWEN3
-from crm.cli.mistakes import MISTAKES, explain
 from crm.cli.words import rewrite_all
 from crm.config import compose
+from crm.data.load import load_data
+from crm.leaderboard.bank.opening import open_bank
 from crm.report.tables import markdown_text
+from experiments.command import answered, parsed
 from experiments.cost import from_votes, rate_line, table
 from experiments.jobs import JobResult, run_jobs
 from experiments.paper_tables import paper
@@ -36,25 +38,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, nargs="+", help="of training; the scale's own where not given")
     parser.add_argument("--tables", type=int, nargs="+", choices=range(1, 6), default=range(1, 6), help="only these")
     parser.add_argument("--dry-run", action="store_true", help="only list the runs, and how long they take")
-    options = parser.parse_args(arguments)
+    options = parsed(parser, arguments)
+    return answered("paper_tables", lambda: run(options))
+
+
+def run(options: argparse.Namespace) -> None:
+    """Check everything, then train and write; or list what there is to do."""
     chosen = [word.removeprefix("scale=") for word in options.overrides if word.startswith("scale=")] or ["demo"]
     extra = tuple(word for word in options.overrides if not word.startswith("scale="))
-    out = options.out / chosen[-1]
-    try:
-        scale = replace(_scale(chosen[-1]), tables=tuple(options.tables))
-        extra = tuple(rewrite_all(extra, "train", "experiments.paper_tables"))
-        seeds = tuple(dict.fromkeys(options.seeds or scale.seeds))
-        plan = make_plan(scale, extra, out, seeds)
-        if options.dry_run:
-            print("\n".join(dry_run(scale, plan, options.workers)))
-            return 0
-        check_data(scale)
-        finished = run_plan(scale, plan, options.workers, out, seeds)
-    except MISTAKES as error:
-        print(f"experiments.paper_tables: {explain(error, 'train')}", file=sys.stderr)
-        return 2
-    write_all(out, chosen[-1], scale, plan, make_grids(scale, plan, finished), seeds)
-    return 0
+    extra = tuple(rewrite_all(extra, "train", "experiments.paper_tables"))
+    out, name = options.out / chosen[-1], " ".join((chosen[-1], *extra))
+    scale = replace(_scale(chosen[-1]), tables=tuple(options.tables))
+    seeds = tuple(dict.fromkeys(options.seeds or scale.seeds))
+    plan = make_plan(scale, extra, out, seeds)
+    if options.dry_run:
+        print("\n".join(dry_run(scale, plan, options.workers)))
+        return
+    check_data(scale, extra)
+    finished = run_plan(scale, plan, options.workers, out, name, seeds)
+    write_all(out, name, scale, plan, make_grids(scale, plan, finished), seeds)
 
 
 def _scale(name: str) -> Scale:
@@ -63,12 +65,16 @@ def _scale(name: str) -> Scale:
     return SCALES[name]
 
 
-def check_data(scale: Scale) -> None:
-    """Raise ``ValueError`` where a data set of the scale has not been made."""
-    words = [word for data in scale.data.values() for word in data.words]
-    for path in (word.removeprefix("data.path=") for word in words if word.startswith("data.path=")):
-        if not Path(path).exists():
-            raise ValueError(f"{path}: is not there; run first: {'; '.join(scale.first)}")
+def check_data(scale: Scale, extra: Sequence[str]) -> None:
+    """Raise ``ValueError`` where data or bank of the scale have not been made."""
+    if not scale.first:
+        return
+    try:
+        load_data(compose("train", (*scale.common, *scale.data.words, *extra), Path("run")).data)
+        if 5 in scale.tables:
+            open_bank(compose("leaderboard", ["checkpoint=none", *scale.ranking], Path("run")).bank)
+    except ValueError as error:
+        raise ValueError(f"{error}; run first: {'; '.join(scale.first)}") from None
 
 
 def dry_run(scale: Scale, plan: Plan, workers: int) -> list[str]:
@@ -87,13 +93,16 @@ def dry_run(scale: Scale, plan: Plan, workers: int) -> list[str]:
     return [*lines, "", markdown_text(estimated, f"{paper.VOTES:,} votes (arXiv 2508.09463), at most"), *rates]
 
 
-def run_plan(scale: Scale, plan: Plan, workers: int, out: Path, seeds: Sequence[int]) -> dict[str, JobResult]:
+def run_plan(
+    scale: Scale, plan: Plan, workers: int, out: Path, name: str, seeds: Sequence[int]
+) -> dict[str, JobResult]:
     """The results of every job by its name; each table is written once all its runs have ended."""
     finished: dict[str, JobResult] = {}
     written: set[str] = set()
 
     def ended(results: dict[str, JobResult]) -> None:
-        written.update(write_tables(out, out.name, make_grids(scale, plan, finished | results, written), seeds))
+        grids = make_grids(scale, plan, finished | results, written)
+        written.update(write_tables(out, name, plan, grids, seeds))
 
     for stage in plan.stages():
         finished |= run_jobs(stage, workers, ended)

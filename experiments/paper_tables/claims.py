@@ -29,7 +29,7 @@ HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
 class Claim:
     """``better`` and ``worse`` are rows, by (table, row, reading), whose accuracy on ``suites`` is compared.
 
-    ``confounded`` names an advantage of the better row that the claim is not about; empty where there is none.
+    ``confounded`` says what else the rows differ in; empty where there is nothing.
     """
 
     name: str
@@ -45,7 +45,10 @@ def claims_of(scale: Scale) -> tuple[Claim, ...]:
     sizes, centre = list(scale.sizes), scale.centre
     hidden = ("1_judges", f"{centre}, criteria hidden", "blind")
     unseen = tuple(f"{scale.unseen}{side}" for side in "+-")
-    confounded = "the joint head started from the ranking model, so that it has seen more" * scale.joint_after_scalar
+    first, second = (set(scale.heads[scale.losses[loss]]) for loss in ("cls", "ranking"))
+    others = sorted(word.partition("=")[0] for word in first ^ second if not word.startswith(("head=", "loss=")))
+    others += ["where the joint head starts"] * scale.joint_after_scalar
+    confounded = f"the rows also differ in head, {', '.join(others)}" if others else ""
     claims = [
         Claim(
             "criteria",
@@ -97,8 +100,7 @@ def paired_difference(claim: Claim, plan: Plan, seeds: Sequence[int]) -> Cell:
     measured = {}
     for seed in seeds:
         rows = [
-            _samples(jobs[plan.made_by[key, row, "", seed]], reading)
-            for key, row, reading in (claim.better, claim.worse)
+            _samples(jobs[plan.made_by[key, row, seed]], reading) for key, row, reading in (claim.better, claim.worse)
         ]
         differences: list[float] = []
         clusters: list[str] = []
@@ -121,13 +123,13 @@ def _samples(job: Job, reading: str) -> Mapping[str, Sequence[Sample]]:
 
 
 def verdict(cell: Cell, confounded: str = "") -> str:
-    """Whether the claim holds, or why that is undecided; one that fails in spite of an advantage fails."""
-    if cell.high <= 0:
+    """Whether the claim holds, or why that is undecided, as it is where the rows differ in more than it is about."""
+    if confounded:
+        return f"{OPEN}: {confounded}"
+    if cell.high < 0:
         return f"{FAILS}: it is worse"
     if cell.high < MATTERS:
         return f"{FAILS}: at most {cell.high:.3f} better"
-    if confounded:
-        return f"{OPEN}: {confounded}"
     if cell.low > 0:
         return HOLDS
     return f"{OPEN}: the interval holds 0 and {MATTERS}"

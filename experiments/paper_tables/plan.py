@@ -17,10 +17,10 @@ from crm.config import compose
 from crm.data.comparisons import suite_names
 from crm.data.simulation.lexicon import AXIS
 from experiments.jobs import Job
-from experiments.paper_tables.scales import HEADS, PAIRS, READINGS, DataSet, Row, Scale, Words
+from experiments.paper_tables.scales import HEADS, PAIRS, READINGS, Row, Scale, Words
 
-Place = tuple[str, str, str, int]
-"""Key of the table, name of the row, data set, seed."""
+Place = tuple[str, str, int]
+"""Key of the table, name of the row, seed."""
 VARIED = ("head", "loss", "noise", "direction", "criteria", "seed")
 
 
@@ -38,25 +38,28 @@ class Plan:
 
 
 def make_plan(scale: Scale, extra: Words, out: Path, seeds: Sequence[int]) -> Plan:
-    """Every row of every table, on every data set, with every seed; ``extra`` overrides of ``train.py`` come last.
+    """Every row of every table, with every seed; ``extra`` overrides of ``train.py`` come last.
 
-    Raises ``ValueError`` for an override of what the tables vary.
+    Raises ``ValueError`` for an override of what the tables vary, and for one that makes two sizes the same.
     """
     _refuse_varied(extra)
     jobs: dict[Path, Job] = {}
     made_by: dict[Place, str] = {}
     for question in scale.questions():
         for row in question.rows:
-            for name, data in _data_of(scale, row).items():
-                for seed in seeds:
-                    title = " ".join(part for part in (question.key, row.name, name) if part)
-                    job = _job(scale, row, data, seed, extra, out)
-                    if job.start:
-                        first = _job(scale, Row("", _as_scalar(row.words), ()), data, seed, extra, out)
-                        jobs.setdefault(first.folder, replace(first, name=f"{title}, scalar first, seed {seed}"))
-                    known = jobs.setdefault(job.folder, replace(job, name=f"{title}, seed {seed}"))
-                    jobs[job.folder] = _joined(known, job)
-                    made_by[question.key, row.name, name, seed] = known.name
+            for seed in seeds:
+                title = f"{question.key} {row.name}"
+                job = _job(scale, row, seed, extra, out)
+                if job.start:
+                    first = _job(scale, Row("", _as_scalar(row.words), ()), seed, extra, out)
+                    jobs.setdefault(first.folder, replace(first, name=f"{title}, scalar first, seed {seed}"))
+                known = jobs.setdefault(job.folder, replace(job, name=f"{title}, seed {seed}"))
+                jobs[job.folder] = _joined(known, job)
+                made_by[question.key, row.name, seed] = known.name
+    sizes = [name for place, name in made_by.items() if place[0] == "2_loss_and_size"]
+    if len(set(sizes)) < len(sizes):
+        others = " ".join(str(number) for number in scale.tables if number != 2) or "1"
+        raise ValueError(f"{' '.join(extra)}: table 2 varies the size; leave it out, or add --tables {others}")
     return Plan(tuple(jobs.values()), made_by)
 
 
@@ -69,11 +72,12 @@ def _refuse_varied(extra: Words) -> None:
 
 
 def commands(job: Job) -> list[str]:
-    """What a job does to make its model, or to hear its judge, as a user would type it, with the folder it fills."""
+    """What a job does to make its model, or to hear its judge, as a user would type it."""
     if job.overrides is None:
-        return [f"{job.folder}: python evaluate.py {shlex.join(words)}" for words in job.evaluations.values()]
+        done = [(*words, f"hydra.run.dir={job.folder / name}") for name, words in job.evaluations.items()]
+        return [f"python evaluate.py {shlex.join(words)}" for words in done]
     start = (f"model.path={job.start}",) if job.start else ()
-    return [f"{job.folder}: python train.py {shlex.join((*job.overrides, *start))}"]
+    return [f"python train.py {shlex.join((*job.overrides, *start, f'hydra.run.dir={job.folder}'))}"]
 
 
 def criterion(axis: str, sign: int) -> str:
@@ -86,21 +90,17 @@ def contradictory(axes: Sequence[str] = PAIRS) -> dict[str, tuple[str, ...]]:
     return {f"{axis}{mark}": (criterion(axis, sign),) for axis in axes for mark, sign in (("+", 1), ("-", -1))}
 
 
-def _data_of(scale: Scale, row: Row) -> Mapping[str, DataSet]:
-    return {scale.ranked_on: scale.data[scale.ranked_on]} if row.ranks else scale.data
-
-
-def _job(scale: Scale, row: Row, data: DataSet, seed: int, extra: Words, out: Path) -> Job:
-    shared = (*data.words, *(word for word in extra if word.startswith("data")))
-    evaluations = {name: _evaluation(name, scale, data, shared) for name in row.readings}
+def _job(scale: Scale, row: Row, seed: int, extra: Words, out: Path) -> Job:
+    shared = (*scale.data.words, *(word for word in extra if word.startswith("data")))
+    evaluations = {name: _evaluation(name, scale, shared) for name in row.readings}
     if row.judge:
         wanted = (f"judge={row.judge}", f"seed={seed}")
         digest = _digest((*wanted, *shared))
         return Job("", out / "controls" / digest, None, {key: (*words, *wanted) for key, words in evaluations.items()})
-    overrides = (*scale.common, *data.words, *row.words, *extra)
+    overrides = (*scale.common, *scale.data.words, *row.words, *extra)
     start = None
     if "loss=cls" in row.words and scale.joint_after_scalar:
-        before = (*scale.common, *data.words, *_as_scalar(row.words), *extra)
+        before = (*scale.common, *scale.data.words, *_as_scalar(row.words), *extra)
         start = out / "runs" / run_name(before, seed) / "model"
     return Job(
         "",
@@ -113,9 +113,9 @@ def _job(scale: Scale, row: Row, data: DataSet, seed: int, extra: Words, out: Pa
     )
 
 
-def _evaluation(name: str, scale: Scale, data: DataSet, shared: Words) -> Words:
+def _evaluation(name: str, scale: Scale, shared: Words) -> Words:
     noises, words = READINGS[name]
-    suites = suite_names([data.noised] if name == "noised" else data.bases, noises)
+    suites = suite_names([scale.data.noised] if name == "noised" else scale.data.bases, noises)
     return (*shared, f"suite=[{','.join(suites)}]", *scale.evaluate, *words)
 
 

@@ -10,9 +10,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from crm.io.files import replace_file
-from crm.io.installed import commit
 from crm.report.plots import COLOURS, GREY, MARKERS, chance_line, save_figure, tidy_axes
 from crm.report.tables import caption, csv_text, markdown_text, print_table, write_table
+from experiments.jobs import commits
 from experiments.paper_tables import paper
 from experiments.paper_tables.cells import INTERVALS, Cell, Grid
 from experiments.paper_tables.claims import MATTERS, Claim, claims_of, claims_table, paired_difference
@@ -21,17 +21,17 @@ from experiments.paper_tables.scales import Scale
 from experiments.report import Section, render_report
 
 CLAIMS = (
-    "A row is a claim of the paper. The difference is between two rows that differ in one thing, on the same "
-    "comparisons with the same seeds, so that what they have in common cancels out; its 95 % interval covers other "
-    "prompts and other seeds. A claim holds where the interval is above 0, and does not hold where it is below "
-    f"{MATTERS}."
+    "A row is a claim of the paper. The difference is between two rows on the same comparisons with the same seeds, so "
+    "that what they have in common cancels out; its 95 % interval covers other prompts and other seeds. A claim holds "
+    f"where the interval is above 0, and does not hold where it is below {MATTERS}. Where rows differ in more than the "
+    "claim is about, it is undecided either way."
 )
 
 
-def write_tables(out: Path, name: str, grids: Mapping[str, Grid], seeds: Sequence[int]) -> list[str]:
+def write_tables(out: Path, name: str, plan: Plan, grids: Mapping[str, Grid], seeds: Sequence[int]) -> list[str]:
     """Write and print tables, each in its own files; their keys."""
     for key, grid in grids.items():
-        frame, line = grid.frame(), _caption(name, key, grid, seeds)
+        frame, line = grid.frame(), _caption(name, plan, key, grid, seeds)
         write_table(out, key, frame, line)
         # The table's own CSV would repeat the text of the cells; numbers by seed are of more use there.
         replace_file(out / f"{key}.csv", csv_text(grid.long(), line))
@@ -39,27 +39,35 @@ def write_tables(out: Path, name: str, grids: Mapping[str, Grid], seeds: Sequenc
     return list(grids)
 
 
-def _caption(name: str, key: str, grid: Grid, seeds: Sequence[int]) -> str:
-    return f"{paper.TITLES[key]}: {grid.measure}; {caption(None, seeds, f'scale={name}', commit())}"
+def _caption(name: str, plan: Plan, key: str, grid: Grid, seeds: Sequence[int]) -> str:
+    line = caption(None, seeds, f"scale={name}", _commits(plan, key))
+    return f"{paper.TITLES[key]}: {grid.measure}; {line}"
+
+
+def _commits(plan: Plan, key: str = "") -> str:
+    """Of the models behind a table; of all without a ``key``."""
+    names = {name for place, name in plan.made_by.items() if place[0].startswith(key)}
+    return commits(job.folder for job in plan.jobs if job.name in names and job.overrides is not None)
 
 
 def write_all(out: Path, name: str, scale: Scale, plan: Plan, grids: Mapping[str, Grid], seeds: Sequence[int]) -> None:
     """Every table, ``claims``, ``tables.md`` and ``report.html``."""
-    write_tables(out, name, grids, seeds)
+    write_tables(out, name, plan, grids, seeds)
     found = {claim: paired_difference(claim, plan, seeds) for claim in claims_of(scale)}
     table = claims_table(found, grids)
-    line = f"Claims at scale={name}; {caption(None, seeds, '', commit())}"
+    line = f"Claims at scale={name}; {caption(None, seeds, '', _commits(plan))}"
     write_table(out, "claims", table, line)
     parts = [f"# The paper's five tables, scale={name}", "## Which claims hold", markdown_text(table, line), CLAIMS]
-    sections = [Section("Which claims hold", CLAIMS, {line: table}, {"claims": claims_plot(out / "claims.png", found)})]
+    pictures = {"claims": claims_plot(out / "claims.png", found)} if found else {}
+    sections = [Section("Which claims hold", CLAIMS, {line: table}, pictures)]
     for key, grid in grids.items():
         title, notes = paper.TITLES[key], paper.notes(key, scale.ours, scale.joint_after_scalar)
-        frame, line = grid.frame(), _caption(name, key, grid, seeds)
+        frame, line = grid.frame(), _caption(name, plan, key, grid, seeds)
         parts += [f"## {title}", markdown_text(frame, line).rstrip(), *notes]
         picture = {title: grid_plot(out / f"{key}.png", grid)}
         sections.append(Section(title, "\n\n".join(notes), {line: frame}, picture))
     replace_file(out / "tables.md", "\n\n".join([*parts, INTERVALS]) + "\n")
-    facts = {"scale": name, "seeds": ", ".join(map(str, seeds)), "commit": commit(), "measured on": scale.ours}
+    facts = {"scale": name, "seeds": ", ".join(map(str, seeds)), "commit": _commits(plan), "measured on": scale.ours}
     page = render_report(
         out / "report.html",
         title=f"The paper's tables, scale={name}",

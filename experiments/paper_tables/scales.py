@@ -71,20 +71,19 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Scale:
-    """``common`` overrides of every run, ``heads`` and the one at the ``centre``, ``losses`` by head, data sets, seeds.
+    """``common`` overrides of every run, ``heads`` and the one at the ``centre``, ``losses`` by head, data, seeds.
 
     With ``joint_after_scalar`` joint heads start from the scalar model of the same seed and size: a backbone that has
-    learned to read responses one by one learns to read two in one prompt several times sooner. ``ranked_on``
-    is the data set whose centre makes leaderboards of the contradictory
-    ``pairs``, a subset of `PAIRS`; ``ranking`` are overrides of ``leaderboard.py`` for them. ``first`` are commands to
-    run before. ``unseen`` is the suite of unseen topics or models. ``minutes`` are what a run took, one on each of
-    two cores; 0 where nobody has measured it.
+    learned to read responses one by one learns to read two in one prompt several times sooner. The centre makes
+    leaderboards of the contradictory ``pairs``, a subset of `PAIRS`; ``ranking`` are overrides of ``leaderboard.py``
+    for them. ``first`` are commands to run before. ``unseen`` is the suite of unseen topics or models. ``minutes`` are
+    what a run took, one on each of two cores; 0 where nobody has measured it.
     """
 
     common: Words
     centre: str
     sizes: Mapping[str, Words]
-    data: Mapping[str, DataSet]
+    data: DataSet
     seeds: tuple[int, ...]
     controls: Words
     ours: str
@@ -95,7 +94,6 @@ class Scale:
     trained_blind: bool = True
     minutes: float = 0.0
     joint_after_scalar: bool = False
-    ranked_on: str = ""
     ranking: Words = ()
     pairs: Words = PAIRS
     evaluate: Words = ()
@@ -153,7 +151,7 @@ SCALES = {
         heads={"late": LATE, **HEADS},
         losses={"cls": "pairwise_span", "ranking": "late"},
         sizes={"hidden 64": ("model.hidden_size=64",), "hidden 128": ()},
-        data={"": DataSet(("data=simulation", "data.train=10000"), ("D", "T", "C"), "D")},
+        data=DataSet(("data=simulation", "data.train=10000"), ("D", "T", "C"), "D"),
         seeds=(42, 43, 44),
         directions=("original", "random", "both"),
         trained_blind=False,
@@ -170,19 +168,11 @@ SCALES = {
         sizes={"135M": ()},
         unseen="M",
         minutes=8.0,
-        data={
-            "": DataSet(
-                (
-                    "data=concise_verbose",
-                    "data.train=500",
-                    "data.validation=40",
-                    "data.suite=60",
-                    "data.max_words=60",
-                ),
-                ("D", "M", "C"),
-                "D",
-            ),
-        },
+        data=DataSet(
+            ("data=concise_verbose", "data.train=500", "data.validation=40", "data.suite=60", "data.max_words=60"),
+            ("D", "M", "C"),
+            "D",
+        ),
         seeds=(42,),
         controls=("length", "coin"),
         ours="500 preferences between answers of LLMs asked to be concise, left alone or asked to be verbose, cut to "
@@ -191,21 +181,16 @@ SCALES = {
         "13 LLMs by whole responses to just-eval's queries that are not in training; of its criteria only the first "
         "pair is of a kind that was in training",
         joint_after_scalar=True,
-        ranking=(
-            "bank=justeval",
-            "bank.without=[alpacaeval]",
-            "bank.queries=24",
-            "precision=bf16-mixed",
-        ),
+        ranking=("bank=justeval", "bank.without=[alpacaeval]", "bank.queries=24", "precision=bf16-mixed"),
         pairs=("detail", "formality"),
         evaluate=("precision=bf16-mixed",),
-        first=("make smollm2",),
+        first=("make smollm2", *(f"python prepare.py fetch={name}" for name in ("concise_verbose", "justeval"))),
     ),
     "paper": Scale(
         common=("experiment=paper",),
         centre="pairwise",
         sizes={size: (f"model=qwen3_{size.lower().replace('.', '_')}",) for size in ("0.6B", "1.7B", "4B", "8B")},
-        data={"": DataSet(("data=file", "data.name=dataset", "data.path=datasets/arena_55k"), ("D", "T", "C"), "D")},
+        data=DataSet(("data=file", "data.name=dataset", "data.path=datasets/arena_55k"), ("D", "T", "C"), "D"),
         seeds=(42,),
         controls=("length", "coin"),
         ours="LMArena's public votes with criteria by the language model given to prepare.py, Qwen3 as theirs. Table 5 "
@@ -215,6 +200,7 @@ SCALES = {
         first=(
             "python prepare.py data=hf://lmarena-ai/arena-human-preference-55k annotator.base_url=<endpoint> "
             "annotator.model=<model> out=datasets/arena_55k",
+            "python prepare.py fetch=alpacaeval",
         ),
     ),
 }

@@ -43,28 +43,25 @@ def make_grids(
 
 
 def _accuracies(scale: Scale, question: Question, plan: Plan, finished: Mapping[str, JobResult]) -> Grid:
-    """Rows by suites; with several data sets a column's name begins with that of its data."""
+    """Rows by suites."""
     cells: Cells = {}
-    columns: list[str] = []
-    for name, data in scale.data.items():
-        suites = suite_names([data.noised] if question.noised else data.bases, NOISES if question.noised else ("none",))
-        titles = {suite: f"{name} {suite}".strip() for suite in suites}
-        for row in question.rows:
-            seeds = _seeds(plan, question.key, row.name, name)
-            found = {
-                seed: accuracies(result for reading in row.readings for result in finished[job].results[reading])
-                for seed, job in seeds.items()
-            }
-            for suite, title in titles.items():
-                if measured := {seed: suites[suite] for seed, suites in found.items() if suite in suites}:
-                    cells[row.name, title] = over_seeds(measured)
-        columns += [title for title in titles.values() if any(column == title for _, column in cells)]
+    bases, noises = ([scale.data.noised], NOISES) if question.noised else (scale.data.bases, ("none",))
+    suites = suite_names(bases, noises)
+    for row in question.rows:
+        found = {
+            seed: accuracies(result for reading in row.readings for result in finished[job].results[reading])
+            for seed, job in _seeds(plan, question.key, row.name).items()
+        }
+        for suite in suites:
+            if measured := {seed: own[suite] for seed, own in found.items() if suite in own}:
+                cells[row.name, suite] = over_seeds(measured)
+    columns = [suite for suite in suites if any(column == suite for _, column in cells)]
     numbers = {row.name: row.paper for row in question.rows}
     return Grid(question.head, tuple(row.name for row in question.rows), tuple(columns), cells, numbers)
 
 
 def _contradictory(scale: Scale, question: Question, plan: Plan, finished: Mapping[str, JobResult]) -> Grid:
-    seeds = _seeds(plan, question.key, question.rows[0].name, scale.ranked_on)
+    seeds = _seeds(plan, question.key, question.rows[0].name)
     boards = {seed: finished[job].leaderboards for seed, job in seeds.items()}
     bank: BankConfig = compose("leaderboard", ["checkpoint=none", *scale.ranking], Path("run")).bank
     known = bank.name == "simulated"
@@ -104,6 +101,6 @@ def agreement(
     return dict(zip(AGREEMENT, (over(between), truth, against_truth(first), against_truth(second)), strict=True))
 
 
-def _seeds(plan: Plan, key: str, row: str, data: str) -> dict[int, str]:
+def _seeds(plan: Plan, key: str, row: str) -> dict[int, str]:
     """The job behind a row, by seed."""
-    return {place[3]: job for place, job in plan.made_by.items() if place[:3] == (key, row, data)}
+    return {place[2]: job for place, job in plan.made_by.items() if place[:2] == (key, row)}
