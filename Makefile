@@ -10,7 +10,6 @@ TORCH ?= auto
 TORCH_CPU := https://download.pytorch.org/whl/cpu
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
-EXTRAS ?= app
 SPELLED := crm conf experiments bench tests docs notebooks README.md CONTRIBUTING.md
 DEV_EXTRAS := dev lora tensorboard embeddings sweeps bench profiles app serve
 empty :=
@@ -33,11 +32,11 @@ install-dev: .venv/.installed-dev ## The same, and what tests, benchmarks and al
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 # Only Linux has two builds, and its default is cuda. The rest comes from the usual index, in the versions of constraints.txt.
 	@if test $$(uname -s) = Linux -a '$(TORCH)' != cuda && ! { test '$(TORCH)' = auto && nvidia-smi -L 2>/dev/null | grep -q GPU; }; then \
-	echo "torch: CPU build (make TORCH=cuda install brings the other one)"; \
+	echo "torch: CPU build (for the other one: rm -r .venv && make TORCH=cuda install)"; \
 	$(PIP) --retries 2 --no-deps --index-url $(TORCH_CPU) torch || \
 	echo "torch: $(TORCH_CPU) cannot be reached; the usual index has to do" >&2; fi
 	@echo "About 110 packages go into .venv: a few minutes."
-	$(PIP) -e '.[$(subst $(empty) $(empty),$(comma),$(EXTRAS))]'
+	$(PIP) -e '.[app]'
 	@touch $@
 
 .venv/.installed-dev: .venv/.installed

@@ -129,3 +129,8 @@ def test_nearest_names_only_what_is_near() -> None:
     assert nearest("schedule.epoch", names) == "; did you mean schedule.epochs?"
     assert nearest("max_word", names) == "; did you mean data.max_words?"
     assert nearest("zzzzzz", names) == nearest("rank", names) == ""
+
+
+@pytest.mark.parametrize("name", ["fast", "overfit"])
+def test_a_debug_run_fits_a_node_of_eight(name: str, tmp_path: Path) -> None:
+    compose("train", ["experiment=qwen3_4b_8gpu", "data=simulation", f"debug={name}"], tmp_path).schedule.share(8)
