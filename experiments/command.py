@@ -21,6 +21,8 @@ def answered(name: str, study: Callable[[], object], command: str = "train") -> 
     try:
         study()
     except MISTAKES as error:
+        if type(error.__cause__).__name__ == "_RemoteTraceback":  # of a worker process: its text, not a cause
+            error.__cause__ = None
         print(f"experiments.{name}: {explain(error, command)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

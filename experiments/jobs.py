@@ -96,6 +96,8 @@ def run_jobs(
     context = multiprocessing.get_context("spawn")
     for name, value in CHILD_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    if jobs and jobs[0].overrides is not None:
+        compose("train", jobs[0].overrides, jobs[0].folder)  # a mistyped setting is found before processes start
     gpus = _gpus(jobs)
     workers = min(workers, len(gpus) or workers)
     manager = SyncManager(ctx=context)

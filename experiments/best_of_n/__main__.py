@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from crm.report.tables import caption, number, write_table
 from crm.rewards.best_of_n import best_of_k, curves, expected, plot, reached, sizes, table, words_of
 from crm.rewards.scoring import Rewards
 from experiments.best_of_n.users import Users, of_arena
+from experiments.command import answered
 
 PICTURED = ("polite and formal", "relaxed and informal")
 """Parts of the names of two opposite users."""
@@ -38,12 +38,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--queries", type=int, default=60)
     parser.add_argument("--n", type=int, default=128, help="responses to a query of the arena")
     given = parser.parse_args(words)
-    try:
-        run(given)
-    except ValueError as error:
-        print(f"experiments.best_of_n: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return answered("best_of_n", lambda: run(given))
 
 
 def run(given: argparse.Namespace) -> None:
@@ -51,7 +46,7 @@ def run(given: argparse.Namespace) -> None:
     users = of_arena(seed=given.seed, queries=given.queries, n=given.n)
     judge, manifest = open_checkpoint(given.checkpoint, batch_size=64, precision="32-true")
     studies = studies_of(users, Rewards(judge))
-    line = caption(given.n, (given.seed,), f"{manifest['head']} seed {manifest['seed']}", commit())
+    line = caption(given.queries, (given.seed,), f"{manifest['head']} seed {manifest['seed']}", commit())
     write_table(given.report, "arena", summary(studies), f"{UNIT}; {line}")
     for user, study in studies.items():
         if any(words in user for words in PICTURED):
@@ -61,7 +56,6 @@ def run(given: argparse.Namespace) -> None:
     found = {
         "users": {user: compact(study, ks) for user, study in studies.items()},
         "k": ks,
-        "kl_at_most": [round(kl_bound(k), 4) for k in ks],
         "unit": UNIT,
         "unread": int(studies["all"]["unread"]),
         "head": manifest["head"],
@@ -88,6 +82,7 @@ def studies_of(users: Sequence[Users], rewards: Rewards) -> dict[str, dict[str, 
     read = np.split(table(rewards.of_groups(groups)), len(asked))
     pickers = dict(zip(asked, read, strict=True)) | {"length": words_of(candidates)}
     gold = np.vstack([user.gold for user in users])
+    gold[np.isnan(read[0])] = np.nan  # all choose among what the judge could read
     ks, clusters = sizes(reached(gold)), [own.cluster for own in candidates]
     places, start = {}, 0
     for user in users:
@@ -116,11 +111,6 @@ def summary(studies: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
             row[f"{name}, k = {largest}"] = cell(gold, name, largest)
         rows.append(row | {"judge's peak": int(judge.index[judge >= judge.max() - 1e-9][0])})
     return pd.DataFrame(rows)
-
-
-def kl_bound(k: int) -> float:
-    """Nats by which best-of-k differs from a single draw, at most: log k - (k - 1) / k."""
-    return math.log(k) - (k - 1) / k
 
 
 def cell(gold: pd.DataFrame, name: str, k: int) -> str:

@@ -18,14 +18,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     print(f"The demo: results go to {options.out}, what each training logs to job.log there.", flush=True)
     # Imported here: torch and Lightning take seconds, and the first line is to be seen at once.
+    from crm.cli.words import rewrite_all
+    from experiments.command import answered
     from experiments.demo.run import ALL_HEADS, HEADS, run_demo
 
-    try:
-        run_demo(options.out, options.seed, options.overrides, heads=ALL_HEADS if options.all else HEADS)
-    except ValueError as error:
-        print(f"experiments.demo: {error}", file=sys.stderr)
-        return 2
-    return 0
+    def run() -> None:
+        overrides = rewrite_all(options.overrides, "train", "experiments.demo")
+        run_demo(options.out, options.seed, overrides, heads=ALL_HEADS if options.all else HEADS)
+
+    return answered("demo", run)
 
 
 if __name__ == "__main__":

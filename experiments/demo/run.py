@@ -12,14 +12,13 @@ import pandas as pd
 from rich.console import Console
 
 from crm.io.files import replace_file, with_nulls
-from crm.io.installed import commit
 from crm.leaderboard.bank.opening import SimulatedBank, simulate_bank
 from crm.leaderboard.ranking import Leaderboard, compare
 from crm.report.plots import one_leaderboard, suite_accuracy
 from crm.report.tables import caption, print_table, suite_table, write_table
 from crm.schema import Result
 from experiments.demo.charts import learning_curves, two_leaderboards
-from experiments.jobs import Job, JobResult, run_jobs
+from experiments.jobs import Job, JobResult, commits, run_jobs
 from experiments.report import Section, render_report
 from experiments.truth import true_win_rates
 
@@ -58,7 +57,9 @@ def run_demo(
     table = suite_table(results)
     write_table(out, "suites", table, line)
     for user, board in boards.items():
-        write_table(out, f"leaderboard_{user}", board.frame(), caption(None, [seed], " ".join(USERS[user]), commit()))
+        write_table(
+            out, f"leaderboard_{user}", board.frame(), caption(None, [seed], " ".join(USERS[user]), summary["commit"])
+        )
     summary["seconds"]["total"] = round(time.perf_counter() - started, 1)
     replace_file(out / "summary.json", json.dumps(summary, indent=2, ensure_ascii=False))
     effects = {head: found for head in heads if (found := finished[head].effects) is not None}
@@ -115,7 +116,7 @@ def summarise_demo(
             "queries": len(board.wins),
         },
         "seconds": {head: {key: round(value, 1) for key, value in finished[head].seconds.items()} for head in finished},
-        "commit": commit(),
+        "commit": commits(job.folder for job in jobs),
         "config": {job.name: [" ".join((*(job.overrides or ()), *stage)) for stage in job.stages] for job in jobs},
     }
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from experiments.command import answered, parsed
 from experiments.does_accuracy_predict.judges import SUITES, Spec, chosen, in_order, specs
 from experiments.does_accuracy_predict.predictions import (
     SUITES_FILE,
@@ -59,13 +60,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=2, help="processes side by side")
     parser.add_argument("--analyse-only", action="store_true", help="from what was saved; makes nothing")
     parser.add_argument("overrides", nargs="*", help="overrides of train.py for all trainings")
-    given = parser.parse_args(words)
-    try:
-        run(given)
-    except ValueError as error:
-        print(f"experiments.does_accuracy_predict: {error}", file=sys.stderr)
-        return 2
-    return 0
+    given = parsed(parser, words)
+    return answered("does_accuracy_predict", lambda: run(given))
 
 
 def run(given: argparse.Namespace) -> None:

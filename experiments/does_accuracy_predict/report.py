@@ -43,7 +43,8 @@ def report(specs: Sequence[Spec], out: Path, folder: Path, *, seed: int, overrid
     }
     replace_file(folder / "results.json", json.dumps(_rounded(found), indent=1, allow_nan=False) + "\n")
     above = len(groups["above_chance"])
-    named = f"{len(saved.names)} judges, {above} above chance; seed {seed}; commit {found['commit']}"
+    made = ", ".join(found["commits_of_predictions"])
+    named = f"{len(saved.names)} judges, {above} above chance; seed {seed}; commit {made}"
     _tables(folder, table, found, named)
     _pictures(folder, table, found)
 

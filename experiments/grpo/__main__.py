@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from experiments.command import answered
 from experiments.grpo.report import report
 from experiments.grpo.stages import CLEAN, CRITERIA, NOISED, Plan, make_judge, make_policy, make_start
 from experiments.processes import side_by_side
@@ -33,19 +34,19 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args(words)
+    return answered("grpo", lambda: run(given))
+
+
+def run(given: argparse.Namespace) -> None:
+    """The start and the reward models, then policies, then the report."""
     started = time.perf_counter()
-    try:
-        plan = Plan(given.out.resolve(), tuple(given.criteria), given.judge_steps, given.teach_steps)
-        policies = plan.policies(given.seeds, given.steps, given.conditioned_steps)
-        judges = [(make_judge, (plan, noise, seed)) for seed in given.seeds for noise in (CLEAN, NOISED)]
-        side_by_side([(make_start, (plan,)), *judges], given.workers, "the start and the reward models")
-        side_by_side([(make_policy, (plan, policy)) for policy in policies], given.workers, "policies")
-        minutes = round((time.perf_counter() - started) / 60, 1)
-        report(plan, policies, given.report, minutes)
-    except ValueError as error:
-        print(f"experiments.grpo: {error}", file=sys.stderr)
-        return 2
-    return 0
+    plan = Plan(given.out.resolve(), tuple(given.criteria), given.judge_steps, given.teach_steps)
+    policies = plan.policies(given.seeds, given.steps, given.conditioned_steps)
+    judges = [(make_judge, (plan, noise, seed)) for seed in given.seeds for noise in (CLEAN, NOISED)]
+    side_by_side([(make_start, (plan,)), *judges], given.workers, "the start and the reward models")
+    side_by_side([(make_policy, (plan, policy)) for policy in policies], given.workers, "policies")
+    minutes = round((time.perf_counter() - started) / 60, 1)
+    report(plan, policies, given.report, minutes)
 
 
 if __name__ == "__main__":

@@ -11,14 +11,14 @@ import pandas as pd
 from rich.progress import track
 
 from crm.io.files import replace_file
-from crm.io.installed import commit
 from crm.report.tables import write_table
 from crm.rewards.scoring import open_rewards
 from experiments.grpo.boards import boards, standing
 from experiments.grpo.pictures import curves
 from experiments.grpo.stages import CLEAN, NOISED, TAUGHT, Plan
-from experiments.grpo.summary import AIM, curve, selected_rates, turns
+from experiments.grpo.summary import curve, selected_rates, turns
 from experiments.grpo.tune import BUDGET, DONE, Policy
+from experiments.jobs import commits
 
 SHOWN = 3
 """Texts of a policy that the page of texts shows."""
@@ -28,13 +28,13 @@ def report(plan: Plan, policies: Sequence[Policy], folder: Path, minutes: float)
     """Everything is made anew from the courses; ``minutes`` is what this run of the command took."""
     courses = {policy: json.loads((plan.course(policy) / DONE).read_text(encoding="utf-8")) for policy in policies}
     seeds = sorted({policy.seed for policy in policies})
-    named = f"{len(seeds)} seeds ({', '.join(map(str, seeds))}), commit {commit()}"
+    made = commits(plan.judge(noise, seed) for noise in (CLEAN, NOISED) for seed in seeds)
+    named = f"{len(seeds)} seeds ({', '.join(map(str, seeds))}), commit {made}"
     rows = {noise: _win_rates(plan, courses, noise) for noise in (CLEAN, NOISED)}
     found: dict[str, Any] = {
         "criteria": len(plan.criteria),
-        "criteria_with_gold_win_rate_of_75": sum(row["win_rate"] >= AIM for row in rows[CLEAN].values()),
         "seeds": seeds,
-        "commit": commit(),
+        "commit": made,
         "minutes": minutes,
         "start": json.loads((plan.start / TAUGHT).read_text(encoding="utf-8")),
         "kl_budget": BUDGET,
@@ -42,9 +42,8 @@ def report(plan: Plan, policies: Sequence[Policy], folder: Path, minutes: float)
         "turns": {name: _turns(plan, courses, noise) for name, noise in (("clean", CLEAN), ("noised", NOISED))},
         "curves": {policy.name: curve(course) for policy, course in courses.items()},
     }
-    standings = _standings(plan, courses, seeds, folder, named)
+    standings = _standings(plan, courses, seeds, folder, made)
     found["leaderboards"] = standings.to_dict("records")
-    found["own_policy_first"] = int((standings["own_rank"] <= standings["others_rank"].fillna(99)).sum())
     replace_file(folder / "results.json", json.dumps(found, indent=1) + "\n")
     _tables(folder, found, named)
     curves(folder / "curves.png", plan.criteria, courses)
@@ -77,7 +76,7 @@ def _conditioned(plan: Plan, courses: dict[Policy, Any]) -> dict[str, Any]:
     }
 
 
-def _standings(plan: Plan, courses: dict[Policy, Any], seeds: Sequence[int], folder: Path, named: str) -> pd.DataFrame:
+def _standings(plan: Plan, courses: dict[Policy, Any], seeds: Sequence[int], folder: Path, made: str) -> pd.DataFrame:
     """A leaderboard a user and seed, by the reward models without noise."""
     tables = []
     for seed in track(seeds, "leaderboards"):
@@ -91,7 +90,7 @@ def _standings(plan: Plan, courses: dict[Policy, Any], seeds: Sequence[int], fol
             open_rewards(plan.judge(CLEAN, seed) / "model"), own, conditioned[0] if conditioned else None, plan.criteria
         )
         if seed == seeds[0]:
-            write_table(folder, "leaderboards", board.round(3), f"seed {seed}; {named}")
+            write_table(folder, "leaderboards", board.round(3), f"seed {seed}; commit {made}")
         tables.append(standing(board, plan.criteria).assign(seed=seed))
     return pd.concat(tables, ignore_index=True)
 

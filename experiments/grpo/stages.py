@@ -56,7 +56,7 @@ class Plan:
     def policies(self, seeds: Sequence[int], steps: int, conditioned_steps: int) -> list[Policy]:
         """All policies, the long ones first, so that none of them is left alone at the end."""
         found = []
-        for seed in seeds if conditioned_steps else ():
+        for seed in seeds if conditioned_steps and len(self.criteria) > 1 else ():
             judge = str(self.judge(CLEAN, seed) / "model")
             marks = (*range(CONDITIONED_EVERY, conditioned_steps, CONDITIONED_EVERY), conditioned_steps)
             found.append(Policy(f"conditioned_{CLEAN}_{seed}", self.criteria, judge, seed, conditioned_steps, marks))

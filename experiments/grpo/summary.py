@@ -7,27 +7,25 @@ from statistics import fmean
 from typing import Any
 
 from crm.report.statistics import cluster_interval
-
-AIM = 0.75
+from experiments.paper_tables.cells import over_seeds
 
 
 def selected_rates(courses: Sequence[dict[str, Any]], place: int = 0, criteria: int = 1) -> dict[str, Any]:
-    """Of the selected policies, all seeds together: gold's win rate over the start, clustered by query.
+    """Of the selected policies, a seed each: gold's win rate over the start, with limits over queries and seeds.
 
     Of policies that serve several ``criteria``, the rate of the one at ``place``; the other numbers are of all of them.
     """
-    won: list[float] = []
-    queries: list[int] = []
-    for course in courses:
+    measured = {}
+    for seed, course in enumerate(courses):
         size = len(course["selected"]["won"]) // criteria
-        won += course["selected"]["won"][place * size : (place + 1) * size]
-        queries += range(size)
-    interval = cluster_interval(won, queries)
+        measured[seed] = cluster_interval(course["selected"]["won"][place * size : (place + 1) * size], range(size))
+    cell = over_seeds(measured)
     return {
-        "n": len(won),
-        "win_rate": round(interval.mean, 4),
-        "low": round(interval.low, 4),
-        "high": round(interval.high, 4),
+        "n": sum(interval.n for interval in measured.values()),
+        "win_rate": round(cell.mean, 4),
+        "low": round(cell.low, 4),
+        "high": round(cell.high, 4),
+        "seeds": ", ".join(f"{value:.3f}" for value in cell.seeds.values()),
         "step": fmean(course["selected"]["step"] for course in courses),
         **{
             name: round(fmean(course["selected"][name] for course in courses), 4)

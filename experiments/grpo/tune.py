@@ -20,7 +20,6 @@ from crm.io.files import replace_file
 from crm.model.manifest import read_manifest
 from crm.rewards.rl import grpo_reward
 from crm.rewards.scoring import Rewards, open_rewards
-from experiments.grpo.grammar import sentences
 from experiments.grpo.measure import Ask, gold, held_out_queries, proxies, won, write_all
 from experiments.grpo.start import LONGEST, all_queries, conversation
 
@@ -167,17 +166,14 @@ class Course:
         scores = proxies(self.rewards, asks, written.texts)
         golds = [gold(ask.criterion, text) for ask, text in zip(asks, written.texts, strict=True)]
         others = self._start_golds(asks)
-        parts = [len(found) for text in written.texts if (found := sentences(text))]
         return {
             "step": step,
             "proxy": fmean(score for score in scores if score is not None),
-            "unread": sum(score is None for score in scores),
             "gold": fmean(known) if (known := [level for level in golds if level is not None]) else None,
             "degenerate": golds.count(None) / len(golds),
             "won": [won(own, other) for own, other in zip(golds, others, strict=True)],
             "kl": fmean(written.kl),
             "tokens": fmean(written.tokens),
-            "sentences": fmean(parts) if parts else None,
             "texts": written.texts,
         }
 

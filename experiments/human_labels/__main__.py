@@ -30,6 +30,7 @@ from crm.judges.crm_judge import open_checkpoint
 from crm.model.batching.plans import packing_named
 from crm.report.tables import write_table
 from crm.schema import Preference
+from experiments.command import answered, parsed
 from experiments.human_labels.mixture import write_mixture
 from experiments.human_labels.suites import accuracies, read_suites
 from experiments.jobs import Job, run_jobs
@@ -78,7 +79,7 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--root", required=True, help="folder of the public sets")
     parser.add_argument("--out", type=Path, default=Path("results/human_labels"))
-    parser.add_argument("--report", type=Path, default=Path("experiments/human_labels"), help="where tables go")
+    parser.add_argument("--report", type=Path, help="where tables go; by default --out")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--rows", nargs="*", default=list(ROWS), choices=list(ROWS))
     parser.add_argument("--checkpoint", type=Path, help="ask this model too, as another row")
@@ -86,13 +87,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--suite", type=int, default=0, help="preferences of a suite, at most; 0: all of them")
     parser.add_argument("--workers", type=int, default=2, help="trainings at a time")
     parser.add_argument("overrides", nargs="*", help="overrides of train.py")
-    given = parser.parse_args(words)
-    try:
-        run(given)
-    except ValueError as error:
-        print(f"experiments.human_labels: {error}", file=sys.stderr)
-        return 2
-    return 0
+    given = parsed(parser, words)
+    return answered("human_labels", lambda: run(given))
 
 
 def run(given: argparse.Namespace) -> None:
@@ -100,18 +96,16 @@ def run(given: argparse.Namespace) -> None:
     for row, sets in MIXTURES.items():
         if row in given.rows:
             write_mixture(mixture(row, given), {name: splits(name, given.root, most) for name, most in sets.items()})
-    suites = {
-        name: rows
-        for source in given.asked
-        for name, rows in suites_of(source, given.root, given.suite).items()
-        if rows
-    }
-    frames = {OTHER: [asked(given.checkpoint, suites, OTHER)]} if given.checkpoint else {}
+    known = {source: suites_of(source, given.root, given.suite) for source in given.asked}
+    every = {name: rows for found in known.values() for name, rows in found.items() if rows}
+    frames = {OTHER: [asked(given.checkpoint, every, OTHER)]} if given.checkpoint else {}
     for seed in given.seeds:
         jobs = {row: job(row, seed, given) for row in given.rows}
         if jobs:
             run_jobs(list(jobs.values()), given.workers)
         for row in given.rows:
+            seen = known["topicalchat"] if "topicalchat" in known and IN_PARTS in MIXTURES.get(row, ()) else {}
+            suites = {name: found for name, found in every.items() if name not in seen}
             frame = asked(jobs[row].folder / "model", suites, f"{row}, seed {seed}")
             frames.setdefault(row, []).append(frame)
         report(given, frames)
@@ -171,22 +165,25 @@ def asked(checkpoint: Path, suites: dict[str, list[Preference]], name: str) -> p
 
 def report(given: argparse.Namespace, frames: dict[str, list[pd.DataFrame]]) -> None:
     """``results.json`` and a table of accuracies. Rows of runs before this one stay if their suites are as large."""
-    path = given.report / "results.json"
+    folder = given.report or given.out
+    path = folder / "results.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     rows = known["rows"] if known.get("suite") == given.suite else {}
     rows |= {
         name: {"commit": commit(), "overrides": given.overrides, "suites": accuracies(of)}
         for name, of in frames.items()
     }
-    lengths = accuracies(next(iter(frames.values()))[:1], "length")
-    rows[LENGTH] = {"suites": rows.get(LENGTH, {}).get("suites", {}) | lengths}
+    lengths = rows.get(LENGTH, {}).get("suites", {})
+    for of in frames.values():
+        lengths |= accuracies(of[:1], "length")
+    rows[LENGTH] = {"suites": lengths}
     replace_file(path, json.dumps({"suite": given.suite, "rows": rows}, indent=1) + "\n")
     table = [
         {"suite": suite, "n": cell["n"]}
         | {name: _cell(row["suites"][suite]) if suite in row["suites"] else "" for name, row in rows.items()}
         for suite, cell in rows[LENGTH]["suites"].items()
     ]
-    write_table(given.report, "suites", pd.DataFrame(table), "accuracy, mean over seeds; commits in results.json")
+    write_table(folder, "suites", pd.DataFrame(table), "accuracy, mean over seeds; commits in results.json")
 
 
 def _cell(cell: dict[str, Any]) -> str:

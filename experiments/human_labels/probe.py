@@ -25,6 +25,7 @@ from crm.judges.judge import Asked, Reading
 from crm.model.backbone import keep_lowest_layers, load_backbone
 from crm.model.encoding import Encoder
 from crm.schema import Comparison, Message
+from experiments.command import answered
 from experiments.human_labels.__main__ import MIXED, report, splits, suites_of
 from experiments.human_labels.mixture import write_mixture
 from experiments.human_labels.suites import read_suites
@@ -151,10 +152,15 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--root", required=True, help="folder of the public sets")
     parser.add_argument("--out", type=Path, default=Path("results/human_labels"))
-    parser.add_argument("--report", type=Path, default=Path("experiments/human_labels"), help="where tables go")
+    parser.add_argument("--report", type=Path, help="where tables go; by default --out")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--asked", nargs="+", default=["summeval", "d2t", "topicalchat"])
     given = parser.parse_args(words)
+    return answered("human_labels.probe", lambda: run(given))
+
+
+def run(given: argparse.Namespace) -> None:
+    """Train the probes and ask them."""
     given.suite, given.overrides = 0, []
     torch.set_num_threads(1)
     folder = given.out / "mixture"
@@ -167,7 +173,6 @@ def main(words: Sequence[str] | None = None) -> int:
     features = Features()
     frames = [read_suites(ProbeJudge(rows, features, seed), suites, track) for seed in given.seeds]  # type: ignore[arg-type]
     report(given, {NAME: frames})
-    return 0
 
 
 if __name__ == "__main__":

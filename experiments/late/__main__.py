@@ -1,9 +1,9 @@
 """``python -m experiments.late``: heads at equal compute on the simulated arena. Out: ``results.json`` and a table.
 
-A late head that keeps 1, 4, 16 or 64 states of a response, one whose states have a quarter of the numbers, one that is
-trained on noised criteria, one that reads all criteria of a user as one text, one that learns the verdicts of the
-scalar head instead of the votes, and the heads that read criteria and response together: each trained from scratch for
-the same number of comparisons on the same data, without a warm-up.
+A late head that keeps 1, 4, 16 or 64 states of a response, one that is trained on noised criteria, one that reads all
+criteria of a user as one text, one that learns the verdicts of the scalar head instead of the votes, and the heads that
+read criteria and response together: each trained from scratch for the same number of comparisons on the same data,
+without a warm-up.
 """
 
 from __future__ import annotations
@@ -23,20 +23,19 @@ from rich.progress import track
 from crm.config import compose
 from crm.data.comparisons import make_comparisons
 from crm.data.load import load_data
-from crm.data.own import write_preferences
 from crm.io.files import replace_file
-from crm.io.installed import commit
 from crm.judges.crm_judge import CrmJudge, open_checkpoint
 from crm.judges.judge import Asked
 from crm.report.tables import write_table
 from crm.schema import Preference, Result
-from experiments.jobs import Job, run_jobs
+from experiments.command import answered, parsed
+from experiments.human_labels.mixture import write_anew
+from experiments.jobs import Job, commits, run_jobs
 from experiments.late.boards import boards
 
 KEPT = (1, 4, 16, 64)
 OTHERS = ("scalar", "pairwise", "pairwise_span")
 VARIANTS = {
-    "narrow": ("head.width=16",),
     "noised": ("noise=random",),
     "together": (),
     "without_penalty": ("loss.off_criteria_penalty=0",),
@@ -56,27 +55,27 @@ def main(words: Sequence[str] | None = None) -> int:
     """Command line: which rows, how many steps, and overrides of ``train.py`` for all of them."""
     parser = argparse.ArgumentParser(prog="python -m experiments.late", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("results/late"))
-    parser.add_argument("--report", type=Path, default=Path("experiments/late"), help="where the tables go")
+    parser.add_argument("--report", type=Path, help="where the tables go; by default --out")
     parser.add_argument("--rows", nargs="+", default=[*(f"kept_{kept}" for kept in KEPT), *VARIANTS, *OTHERS])
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("overrides", nargs="*")
-    given = parser.parse_args(words)
-    try:
-        pupils = [row for row in given.rows if row == "distilled"]
-        jobs = [job(row, given) for row in given.rows if row not in pupils]
-        finished = run_jobs(jobs, min(len(jobs), os.cpu_count() or 1)) if jobs else {}
-        taught = [job(row, given) for row in pupils]
-        finished |= run_jobs(taught, 1) if taught else {}
-    except ValueError as error:
-        print(f"experiments.late: {error}", file=sys.stderr)
-        return 2
+    given = parsed(parser, words)
+    return answered("late", lambda: run(given))
+
+
+def run(given: argparse.Namespace) -> None:
+    """Train, the pupil after its teacher, rank and report."""
+    pupils = [row for row in given.rows if row == "distilled"]
+    jobs = [job(row, given) for row in given.rows if row not in pupils]
+    finished = run_jobs(jobs, min(len(jobs), os.cpu_count() or 1)) if jobs else {}
+    taught = [job(row, given) for row in pupils]
+    finished |= run_jobs(taught, 1) if taught else {}
     ranked = {
         made.name: boards(open_checkpoint(made.folder / "model", batch_size=256, precision="32-true")[0])
         for made in track([*jobs, *taught], "leaderboards")
     }
     report({name: made.results["suites"] for name, made in finished.items()}, ranked, given)
-    return 0
 
 
 def job(row: str, given: argparse.Namespace) -> Job:
@@ -119,7 +118,7 @@ def joined(folder: Path, data: Sequence[str]) -> Path:
 
     for name, rows in {"train": splits.train, "validation": splits.validation, **splits.suites}.items():
         changed = [replace(row, criteria_a=side(row.criteria_a), criteria_b=side(row.criteria_b)) for row in rows]
-        write_preferences(folder / "splits" / f"{name}.parquet", changed)
+        write_anew(folder / "splits" / f"{name}.parquet", changed)
     return folder
 
 
@@ -135,19 +134,20 @@ def relabelled(folder: Path, data: Sequence[str], teacher: Path) -> Path:
     judge = open_checkpoint(teacher / "model", batch_size=256, precision="32-true")[0]
     seen = {name: list(verdicts(judge, getattr(splits, name), name)) for name in ("train", "validation")}
     for name, rows in {**seen, **splits.suites}.items():
-        write_preferences(folder / "splits" / f"{name}.parquet", rows)
+        write_anew(folder / "splits" / f"{name}.parquet", list(rows))
     return folder
 
 
 def verdicts(judge: CrmJudge, preferences: Sequence[Preference], name: str) -> Iterator[Preference]:
-    """What the judge says of each pair under the criteria of each side; nothing of what it cannot read."""
+    """What the judge says of each pair under the criteria of each side; nothing of what it cannot read or decide."""
     own = {row.id: row for row in preferences}
     asked, _ = make_comparisons(preferences, direction="both", noise="none", pool=None, seed=0, epoch=0)
     for start in track(range(0, len(asked), judge.together), f"verdicts, {name}"):
         portion: list[Asked] = [(row, "ab") for row in asked[start : start + judge.together]]
         for reading in (one for part in judge.read(portion) for one in part):
-            row = reading.comparison
-            winner = "a" if (reading.preference_logit or 0.0) > 0 else "b"
+            if not reading.preference_logit:
+                continue
+            row, winner = reading.comparison, "a" if reading.preference_logit > 0 else "b"
             of_a, of_b = (row.criteria, ()) if winner == "a" else ((), row.criteria)
             identifier = f"{row.preference_id}/{row.direction}"
             yield replace(own[row.preference_id], id=identifier, winner=winner, criteria_a=of_a, criteria_b=of_b)
@@ -156,21 +156,24 @@ def verdicts(judge: CrmJudge, preferences: Sequence[Preference], name: str) -> I
 def report(
     results: Mapping[str, Sequence[Result]], ranked: Mapping[str, pd.DataFrame], given: argparse.Namespace
 ) -> None:
-    """Rows that were run before stay in ``results.json``, as long as steps and seed are the same."""
-    path = given.report / "results.json"
+    """Rows that were run before stay in ``results.json``, as long as steps, seed and overrides are the same."""
+    folder, settings = given.report or given.out, {"steps": given.steps, "seeds": [given.seed]}
+    settings |= {"overrides": given.overrides} if given.overrides else {}
+    path = folder / "results.json"
     known = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    found = known if (known.get("steps"), known.get("seeds")) == (given.steps, [given.seed]) else {}
+    rows_of = {name: row for name, row in known.items() if isinstance(row, dict)}
+    found = rows_of if {name: row for name, row in known.items() if name not in rows_of} == settings else {}
     for name, rows in results.items():
-        found[name] = {"commit": commit(), **{base: accuracy(rows, base) for base in BASES}}
+        found[name] = {"commit": commits([given.out / name]), **{base: accuracy(rows, base) for base in BASES}}
         found[name]["n"] = next(row.n for row in rows if row.suite == "D+" and row.metric == "accuracy")
         for column in ("truth", "opposite"):
             found[name][f"boards_{column}"] = round(float(ranked[name][column].mean()), 4)
         found[name]["boards_truth_least"] = round(float(ranked[name]["truth"].min()), 4)
         found[name] |= {row.suite: round(row.value, 4) for row in rows if row.metric == "accuracy"}
-    found |= {"steps": given.steps, "seeds": [given.seed]}
-    replace_file(path, json.dumps(found, indent=1) + "\n")
-    table = [{"row": name, **row} for name, row in found.items() if isinstance(row, dict)]
-    write_table(given.report, "heads", pd.DataFrame(table), f"{given.steps} steps of 32, seed {given.seed}")
+    replace_file(path, json.dumps(found | settings, indent=1) + "\n")
+    table = [{"row": name, **row} for name, row in found.items()]
+    line = " ".join((f"{given.steps} steps of 32, seed {given.seed}", *given.overrides))
+    write_table(folder, "heads", pd.DataFrame(table), line)
 
 
 def accuracy(rows: Sequence[Result], base: str) -> float:

@@ -33,6 +33,7 @@ from crm.judges.open import check_judge, open_judge
 from crm.report.statistics import mean_interval
 from crm.report.tables import caption, print_table, write_table
 from crm.schema import Comparison, Prediction
+from experiments.command import answered
 from experiments.sources.sets import RatedInPlace, rated_replies
 
 OUT = Path("outputs/agreement")
@@ -143,7 +144,5 @@ def _row(aspect: Any, rhos: Sequence[float]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    try:
-        run_agreement(compose("evaluate", sys.argv[1:], OUT))
-    except (ValueError, OSError) as error:
-        sys.exit(f"agreement: {error}")
+    words = sys.argv[1:]
+    sys.exit(answered("one_model.agreement", lambda: run_agreement(compose("evaluate", words, OUT)), "evaluate"))

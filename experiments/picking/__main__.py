@@ -25,7 +25,8 @@ from crm.io.installed import commit
 from crm.picking.session import ENOUGH, LEAST_PICKS, MOST_PICKS
 from crm.report.statistics import mean_interval
 from crm.report.tables import write_table
-from experiments.picking.courses import Condition, Course, course, stays
+from experiments.command import answered
+from experiments.picking.courses import EARLY, Condition, Course, course, stays
 from experiments.picking.world import world
 
 RIGHT = 0.8
@@ -55,24 +56,25 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="the first person's; others follow")
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args(words)
-    try:
-        seen = world(given.checkpoint, given.out, given.bank_seed)
-    except ValueError as error:
-        print(f"experiments.picking: {error}", file=sys.stderr)
-        return 2
+    return answered("picking", lambda: run(given))
+
+
+def run(given: argparse.Namespace) -> None:
+    """Every condition, the same people."""
+    seen = world(given.checkpoint, given.out, given.bank_seed)
     seeds = range(given.seed, given.seed + given.people)
     courses: dict[str, list[Course]] = {}
     with ProcessPoolExecutor(given.workers) as pool:
         for name, condition in CONDITIONS.items():
-            run = partial(course, seen, condition, picks=given.picks)
-            courses[name] = list(track(pool.map(run, seeds, chunksize=10), name, total=given.people))
-    report({name: summary(found, given.picks) for name, found in courses.items()}, given)
+            one = partial(course, seen, condition, picks=given.picks)
+            courses[name] = list(track(pool.map(one, seeds, chunksize=10), name, total=given.people))
+    report({name: summary(found, given.picks, CONDITIONS[name]) for name, found in courses.items()}, given)
     curves(given.report / "curves.png", courses)
-    return 0
 
 
-def summary(courses: Sequence[Course], picks: int) -> dict[str, Any]:
-    """What a condition comes to."""
+def summary(courses: Sequence[Course], picks: int, condition: Condition) -> dict[str, Any]:
+    """What a condition comes to; null where there is no answer: own votes have no criteria, and noise no taste."""
+    tells = picks >= EARLY and condition.kind != "noise" and not condition.votes
     taus = np.array([found.taus for found in courses])
     settled = np.array([found.settled for found in courses])
     needed = np.sort([stays(row, RIGHT) for row in taus])
@@ -87,10 +89,10 @@ def summary(courses: Sequence[Course], picks: int) -> dict[str, Any]:
         "median_comparisons": middle if np.isfinite(middle) else None,
         "right_after_all_picks": float(np.isfinite(needed).mean()),
         "tau_after": {str(mark): round(float(taus[:, mark].mean()), 3) for mark in MARKS if mark <= picks},
-        "top3_after_8": {"mean": early.mean, "low": early.low, "high": early.high},
-        "stops_after": float(np.median(ended)),
-        "decided": float(decided.mean()),
-        "tau_of_decided": round(float(at_end[decided].mean()), 3) if decided.any() else None,
+        "top3_after_8": {"mean": early.mean, "low": early.low, "high": early.high} if tells else None,
+        "stops_after": None if condition.votes else float(np.median(ended)),
+        "decided": None if condition.votes else float(decided.mean()),
+        "tau_of_decided": round(float(at_end[decided].mean()), 3) if decided.any() and not condition.votes else None,
         "agreement_on_random_pairs": round(sum(found.agreed for found in courses) / asked, 3) if asked else None,
     }
 
@@ -98,9 +100,6 @@ def summary(courses: Sequence[Course], picks: int) -> dict[str, Any]:
 def report(found: dict[str, dict[str, Any]], given: argparse.Namespace) -> None:
     """``results.json`` and a table."""
     head = {
-        "median_comparisons": found["picks"]["median_comparisons"],
-        "median_comparisons_random": found["random pairs"]["median_comparisons"],
-        "top3_after_8": found["picks"]["top3_after_8"]["mean"],
         "users": given.people,
         "picks": given.picks,
         "seeds": [given.seed, given.seed + given.people - 1],
@@ -113,13 +112,18 @@ def report(found: dict[str, dict[str, Any]], given: argparse.Namespace) -> None:
             "condition": name,
             f"picks until tau stays >= {RIGHT} (median)": median(row, given.picks),
             **{f"tau after {mark}": value for mark, value in row["tau_after"].items()},
-            "right criterion in first 3 after 8": f"{row['top3_after_8']['mean']:.0%}",
-            "decided": f"{row['decided']:.0%}",
-            "stops after": row["stops_after"],
+            "right criterion in first 3 after 8": share(row["top3_after_8"] and row["top3_after_8"]["mean"]),
+            "decided": share(row["decided"]),
+            "stops after": "–" if row["stops_after"] is None else row["stops_after"],
         }
         for name, row in found.items()
     ]
     write_table(given.report, "conditions", pd.DataFrame(rows), f"{given.people} simulated people, commit {commit()}")
+
+
+def share(value: float | None) -> str:
+    """In percent, or a dash."""
+    return "–" if value is None else f"{value:.0%}"
 
 
 def median(row: dict[str, Any], picks: int) -> str:

@@ -24,6 +24,7 @@ from crm.picking.criteria import read_pool
 from crm.picking.from_votes import Taste, taste_of
 from crm.report.tables import write_table
 from crm.schema import Preference
+from experiments.command import answered
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -35,20 +36,20 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--votes", type=int, default=150, help="votes of a persona")
     parser.add_argument("--max-words", type=int, default=150, help="words of a response that are read")
     given = parser.parse_args(words)
-    try:
-        judge = open_checkpoint(given.checkpoint, batch_size=64, precision="32-true")[0]
-        if judge.late_reader is None:
-            raise ValueError(f"--checkpoint: {given.checkpoint} has head={judge.encoder.head}; use one with head=late")
-        found = {
-            name: (votes, taste_of(votes, judge.late_reader, read_pool(), partial(track, description=name)))
-            for name, votes in personas(given.root, given.votes, given.max_words).items()
-        }
-    except ValueError as error:
-        print(f"experiments.picking.personas: {error}", file=sys.stderr)
-        return 2
+    return answered("picking.personas", lambda: run(given))
+
+
+def run(given: argparse.Namespace) -> None:
+    """``personas.md``."""
+    judge = open_checkpoint(given.checkpoint, batch_size=64, precision="32-true")[0]
+    if judge.late_reader is None:
+        raise ValueError(f"--checkpoint: {given.checkpoint} has head={judge.encoder.head}; use one with head=late")
+    found = {
+        name: (votes, taste_of(votes, judge.late_reader, read_pool(), partial(track, description=name)))
+        for name, votes in personas(given.root, given.votes, given.max_words).items()
+    }
     rows = [row(name, votes, proposal) for name, (votes, proposal) in found.items()]
     write_table(given.report, "personas", pd.DataFrame(rows), f"{given.votes} votes each, commit {commit()}")
-    return 0
 
 
 def personas(root: str, votes: int, max_words: int) -> dict[str, list[Preference]]:

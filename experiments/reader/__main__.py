@@ -31,6 +31,7 @@ from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.judges.clause_classifier import GROUP, MIDDLE, word_pieces
 from crm.judges.sentence_reader import SentenceReader
+from experiments.command import answered
 from experiments.reader.measure import calibrate, draw_calibration, measure
 from experiments.reader.network import ClauseNetwork, pretrained
 from experiments.reader.sentences import Sentences, phrase_table, wordings
@@ -53,14 +54,21 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--look-up", action="store_true", help="renew limit and look-up of --out, without training")
     given = parser.parse_args(words)
+    return answered("reader", lambda: run(given))
+
+
+def run(given: argparse.Namespace) -> None:
+    """Train, or renew the look-up of what was trained; then measure."""
+    path = Path(__file__).with_name("results.json")
     if given.look_up:
         renew_look_up(given.out)
+        before = json.loads(path.read_text(encoding="utf-8"))
+        made = {name: before[name] for name in ("cycles", "seed", "commit")}
     else:
         train_reader(given.root, given.seed, given.out)
-    draw_calibration(SentenceReader(given.out), Path(__file__).with_name("calibration.png"))
-    results = measure(given.out, given.root) | {"cycles": CYCLES, "seed": given.seed, "commit": commit()}
-    print(replace_file(Path(__file__).with_name("results.json"), json.dumps(results, indent=1) + "\n").read_text())
-    return 0
+        made = {"cycles": CYCLES, "seed": given.seed, "commit": commit()}
+    draw_calibration(SentenceReader(given.out), path.with_name("calibration.png"))
+    print(replace_file(path, json.dumps(measure(given.out, given.root) | made, indent=1) + "\n").read_text())
 
 
 def train_reader(root: str, seed: int, out: Path) -> None:

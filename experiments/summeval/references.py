@@ -8,6 +8,7 @@ Accuracy of two references on held-out documents: which system wrote the summary
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -20,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from crm.data.public.summeval import SHARES, WORDINGS, Rating, read_ratings
 from crm.io.draws import hold_out
 from crm.io.intake import Intake
+from experiments.command import answered
 
 ROOT = Path(os.environ.get("CRM_DATA_ROOT", "data"))
 GAP = 0.5
@@ -91,4 +93,4 @@ def verdicts(test: list[Rating], score: Callable[[Rating, str], float]) -> list[
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(answered("summeval.references", main))

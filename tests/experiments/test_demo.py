@@ -120,3 +120,5 @@ def test_a_mistake_is_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path:
     printed = capsys.readouterr()
     assert printed.err == "experiments.demo: data.train=-1: expected 0 (all) or more\n"
     assert printed.out.startswith(f"The demo: results go to {tmp_path}")
+    assert main(["--out", str(tmp_path), "data.trian=100"]) == 2
+    assert capsys.readouterr().err == "experiments.demo: data.trian: no such setting; did you mean data.train?\n"

@@ -21,7 +21,8 @@ from crm.schema import Message
 from experiments.grpo import measure, start, tune
 from experiments.grpo.boards import boards, policy_name, standing
 from experiments.grpo.grammar import sentences
-from experiments.grpo.summary import turn, turns
+from experiments.grpo.stages import Plan
+from experiments.grpo.summary import selected_rates, turn, turns
 
 CRITERIA = ("Prefers detailed", "Prefers concise")
 LONG = "Good lectures build on the quiz. In detail, the quiz depends on the tutor and the grade."
@@ -78,6 +79,19 @@ def test_where_gold_turns() -> None:
     assert not turn(still)["turned"]
     both = turns([still, course([0.5, 0.8, 0.9, 0.2], [0.0, 1.0, 2.0, 3.0])])
     assert (both["turned"], both["courses"], both["win_rate"]) == (1, 2, 0.9)
+
+
+def test_limits_of_a_rate_are_over_seeds_too() -> None:
+    apart = selected_rates([course([0.5, rate], [0.0, 1.0]) for rate in (0.6, 0.8, 1.0)])
+    same = selected_rates([course([0.5, 0.8], [0.0, 1.0])] * 3)
+    assert apart["win_rate"] == same["win_rate"] == 0.8 and apart["seeds"] == "0.600, 0.800, 1.000"
+    assert apart["low"] < same["low"] and apart["n"] == 6
+
+
+def test_one_criterion_has_no_policy_that_is_conditioned_on_it(tmp_path: Path) -> None:
+    for criteria, conditioned in ((CRITERIA, 1), (CRITERIA[:1], 0)):
+        policies = Plan(tmp_path, criteria, 1, 1).policies([1], 7, 20)
+        assert sum(policy.name.startswith("conditioned") for policy in policies) == conditioned
 
 
 def test_by_a_judge_that_knows_the_truth_each_policy_leads_its_own_board(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -17,6 +18,7 @@ import pytest
 import torch
 
 from crm.data.comparisons import make_comparisons
+from crm.data.own import read_preferences
 from crm.data.simulation.lexicon import TRAIN_AXES, levels_of, pole_of
 from crm.judges.crm_judge import CrmJudge
 from crm.judges.judge import Asked, OracleJudge, Reading
@@ -28,7 +30,8 @@ from crm.schema import Comparison, Message, Preference
 from experiments.best_of_n.__main__ import main, studies_of
 from experiments.best_of_n.__main__ import summary as best_of_n_summary
 from experiments.best_of_n.users import of_arena
-from experiments.human_labels.mixture import one_aspect_each
+from experiments.human_labels import __main__ as human_labels
+from experiments.human_labels.mixture import one_aspect_each, write_anew
 from experiments.human_labels.probe import ProbeJudge
 from experiments.human_labels.suites import accuracies, read_suites
 from experiments.late.boards import boards
@@ -37,6 +40,17 @@ from experiments.picking.courses import Condition, Course, course, own_votes, st
 from experiments.picking.world import POOL, World
 from experiments.report import Section, render_report
 from tests.conftest import say
+
+
+class Halting(Rewards):
+    """Cannot read the first response of a group, where that asks for something."""
+
+    def of_groups(self, groups: Any) -> Any:
+        found = super().of_groups(groups)
+        return [
+            [None if group.criteria and not place else one for place, one in enumerate(row)]
+            for group, row in zip(groups, found, strict=True)
+        ]
 
 
 def test_the_truth_picks_as_the_oracle_and_opposites_mirror_each_other() -> None:
@@ -53,6 +67,8 @@ def test_the_truth_picks_as_the_oracle_and_opposites_mirror_each_other() -> None
     whole = studies["all"]["curves"].set_index(["picked_by", "k"]).loc[("judge", 6)]
     assert whole["mean"] == pytest.approx(sum(user.gold.max(axis=1).mean() for user in users) / len(users))
     assert (whole["n"], whole["clusters"]) == (78, 3)
+    unread = studies_of(users, Halting(OracleJudge()))["all"]["curves"].set_index(["picked_by", "k"])["n"]
+    assert unread.groupby("k").nunique().eq(1).all(), "all pickers have the same queries"
 
 
 def test_a_part_is_written_with_two_pictures_of_opposite_users(make_model: Any, tokenizer: Any, tmp_path: Path) -> None:
@@ -64,12 +80,15 @@ def test_a_part_is_written_with_two_pictures_of_opposite_users(make_model: Any, 
     assert {"commit", "seed", "training_seed", "model_digest", "unread", "unit"} <= set(found)
     judge = found["users"]["all"]["judge"]
     assert judge["gold"]["n"] == [52, 52, 52] and None not in judge["reward"]["mean"]
-    assert len(list((tmp_path / "out").glob("arena_*.png"))) == 2 and (tmp_path / "out" / "arena.md").is_file()
+    assert len(list((tmp_path / "out").glob("arena_*.png"))) == 2
+    assert "n = 2;" in (tmp_path / "out" / "arena.md").read_text(encoding="utf-8"), "queries"
 
 
 def test_a_mistake_is_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["--checkpoint", str(tmp_path), "--queries", "100000"]) == 2
     assert capsys.readouterr().err.startswith("experiments.best_of_n: --queries=100000: expected at most ")
+    assert main(["--checkpoint", str(tmp_path), "--queries", "2", "--n", "2"]) == 2
+    assert capsys.readouterr().err.startswith("experiments.best_of_n: ")
 
 
 ANSWERS = ("Clouds cool.", "It just does, I am afraid, and nobody knows why it should.", "Why not?", "Rain? Rain!")
@@ -147,6 +166,39 @@ def test_one_aspect_each_pairs_the_sides_while_both_have_one() -> None:
     assert flip.id != straight.id
 
 
+def test_data_that_are_the_same_stay_as_old_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "train.parquet"
+    write_anew(path, PREFERENCES)
+    os.utime(path, ns=(1, 1))
+    write_anew(path, PREFERENCES)
+    assert path.stat().st_mtime_ns == 1
+    write_anew(path, PREFERENCES[1:])
+    assert path.stat().st_mtime_ns > 1 and read_preferences(path) == PREFERENCES[1:]
+
+
+def test_a_row_is_not_asked_what_it_trained_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    shown: dict[str, list[str]] = {}
+
+    def asked(_: Path, suites: dict[str, Any], name: str) -> pd.DataFrame:
+        shown[name.partition(",")[0]] = list(suites)
+        return pd.DataFrame(
+            [(suite, "+", "x", 1.0, 0.0) for suite in suites], columns=["suite", "side", "cluster", "right", "length"]
+        )
+
+    monkeypatch.setattr(human_labels, "suites_of", lambda source, *_: {f"{source} D, straight": PREFERENCES})
+    monkeypatch.setattr(human_labels, "asked", asked)
+    for name in ("write_mixture", "splits", "run_jobs"):
+        monkeypatch.setattr(human_labels, name, lambda *_: None)
+    words = ["--root", "x", "--out", str(tmp_path), "--seeds", "1", "--asked", "topicalchat", "topicalchat in parts"]
+    assert human_labels.main([*words, "--rows", human_labels.WIDER, human_labels.MIXTURE, "optimizer.lr=1e-3"]) == 0
+    assert shown == {
+        "five sets": ["topicalchat in parts D, straight"],
+        "four sets": [f"{name} D, straight" for name in ("topicalchat", "topicalchat in parts")],
+    }
+    rows = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["rows"]
+    assert len(rows[human_labels.LENGTH]["suites"]) == 2
+
+
 class Oracle:
     """Knows the levels of taste in a simulated text; ``sign`` -1 inverts every criterion."""
 
@@ -194,10 +246,13 @@ def test_picks_come_nearer_to_the_truth_and_typing_starts_nearer(world: World) -
     start, end = (np.mean([one.taus[place] for one in found["picks"]]) for place in (0, -1))
     typed = np.mean([one.taus[0] for one in found["typed"]])
     assert end > start + 0.3 and typed > start + 0.3
-    means = summary(found["picks"], 12)
+    means = summary(found["picks"], 12, Condition())
     assert means["tau_after"]["8"] == pytest.approx(np.mean([one.taus[8] for one in found["picks"]]), abs=1e-3)
     assert means["top3_after_8"]["mean"] == np.mean([one.found_early for one in found["picks"]])
-    assert summary(found["noise"], 12)["decided"] <= 0.3
+    noise, votes = (summary(found["noise"], 12, Condition(**how)) for how in ({"kind": "noise"}, {"votes": True}))
+    assert noise["decided"] <= 0.3 and noise["top3_after_8"] is votes["top3_after_8"] is votes["decided"] is None
+    early = [course(world, Condition(), 1, 4)]
+    assert summary(early, 4, Condition())["top3_after_8"] is None, "8 picks were not made"
 
 
 def test_own_votes_are_bradley_terry() -> None:
@@ -215,7 +270,7 @@ def test_a_ranking_is_right_from_where_it_stays_so() -> None:
     assert stays(np.array([0.9, 0.7]), 0.8) == float("inf")
     rows = [Course(np.array([0.0, 0.9, 0.9]), np.array([0.0, 0.5, 0.9]), True, 1, 2) for _ in range(3)]
     rows.append(Course(np.array([0.0, 0.0, 0.0]), np.array([0.0, 0.1, 0.2]), False, 0, 2))
-    means = summary(rows, 2)
+    means = summary(rows, 2, Condition())
     assert means["median_comparisons"] == 1 and means["right_after_all_picks"] == 0.75
     assert (means["decided"], means["tau_of_decided"], means["stops_after"]) == (0.75, 0.9, 2)
     assert means["agreement_on_random_pairs"] == pytest.approx(3 / 8, abs=1e-3)
