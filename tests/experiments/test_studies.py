@@ -43,14 +43,11 @@ from tests.conftest import say
 
 
 class Halting(Rewards):
-    """Cannot read the first response of a group, where that asks for something."""
+    """Cannot read the very first response."""
 
     def of_groups(self, groups: Any) -> Any:
-        found = super().of_groups(groups)
-        return [
-            [None if group.criteria and not place else one for place, one in enumerate(row)]
-            for group, row in zip(groups, found, strict=True)
-        ]
+        (_, *first), *others = super().of_groups(groups)
+        return [[None, *first], *others]
 
 
 def test_the_truth_picks_as_the_oracle_and_opposites_mirror_each_other() -> None:
