@@ -12,6 +12,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -184,7 +185,7 @@ def of_bank(bank: Bank) -> list[Candidates]:
 
 def table(rows: Sequence[Sequence[float | None]]) -> Floats:
     """(Q, n) numbers; None and what a shorter row lacks are NaN."""
-    return np.asarray(pd.DataFrame([list(row) for row in rows]), dtype=np.float64)
+    return np.array([*zip_longest(*rows)], dtype=np.float64).T
 
 
 def words_of(candidates: Sequence[Candidates]) -> Floats:
