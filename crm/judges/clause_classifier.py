@@ -24,8 +24,8 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 PADDING, UNKNOWN, BEGIN, END = "[PAD]", "[UNK]", "[CLS]", "[SEP]"
 LONGEST = 40
 """Word pieces of a clause that are read, begin and end among them."""
-GROUP, MIDDLE = 64, 4
-"""Weights that share a scale in the file, and the whole number that stands for 0."""
+MIDDLE = 4
+"""The whole number that stands for 0."""
 EPSILON = 1e-12
 
 
@@ -99,12 +99,12 @@ def unpacked(stored: Arrays) -> dict[str, Floats]:
     """Weights by name.
 
     A matrix (N, D) is stored as ``<name>:codes``, whole numbers below 2 `MIDDLE` as bytes in zlib, which less
-    `MIDDLE` are multiplied by ``<name>:scale`` (N, D / `GROUP`).
+    `MIDDLE` are multiplied by ``<name>:scale`` (N, G), each in a group of D / G.
     """
     found = {name: np.asarray(weights, np.float32) for name, weights in stored.items() if ":" not in name}
     for name in (each.removesuffix(":codes") for each in stored if each.endswith(":codes")):
         scale = np.asarray(stored[f"{name}:scale"], np.float32)
         codes = np.frombuffer(zlib.decompress(stored[f"{name}:codes"].tobytes()), np.uint8)
-        values = codes.reshape(*scale.shape, GROUP).astype(np.float32) - MIDDLE
+        values = codes.reshape(*scale.shape, -1).astype(np.float32) - MIDDLE
         found[name] = (values * scale[..., None]).reshape(len(scale), -1)
     return found

@@ -124,7 +124,9 @@ class SentenceReader:
         sentence = spelled_out(sentence)
         for start, end in sentences(sentence):
             for a, b, clause in self._clauses(sentence[start:end]):
-                if found and rejects(clause.text) and found[-1][2].criterion:
+                if found and rejects(clause.text):
+                    if not found[-1][2].criterion:
+                        continue
                     first, _, last = found[-1]
                     both = sentence[first : start + b]
                     again = is_refusal(last.text)
@@ -199,6 +201,9 @@ class SentenceReader:
         for place, joint in enumerate(joints):
             if is_contrast(joint):
                 _contrast(read, place)
+            elif joint.strip() == "with" and not lone[place - 1].criterion:
+                for span in (span for span in read if span[0] == place):
+                    read[span] = replace(read[span], criterion=None)
 
     def _wrongs(self, clauses: Sequence[Clause]) -> list[Clause]:
         """What is asked for by saying what was wrong, in words that ask for it alone: "too long", "no emoji"."""

@@ -29,17 +29,19 @@ from torch.nn.utils import parametrize
 from crm.data.public.banks import read_published
 from crm.io.files import replace_file
 from crm.io.installed import commit
-from crm.judges.clause_classifier import GROUP, MIDDLE, word_pieces
+from crm.judges.clause_classifier import MIDDLE, word_pieces
 from crm.judges.sentence_reader import SentenceReader
 from experiments.command import answered
 from experiments.reader.measure import calibrate, draw_calibration, measure
-from experiments.reader.network import ClauseNetwork, pretrained
+from experiments.reader.network import LAYERS, ClauseNetwork, pretrained
 from experiments.reader.sentences import Sentences, phrase_table, wordings
 
 OUT = Path(__file__).parents[2] / "crm/judges/reader.safetensors"
 BATCH, DECAY, SMOOTHING = 64, 0.05, 0.05
-CYCLES = ((6400, 3e-4, 1e-3), (2600, 2.5e-4, 6e-4), (2200, 2e-4, 5e-4))
-"""Steps, and the highest learning rates of the layers and of what is new."""
+GROUP = 96
+"""Weights that share a scale in the file."""
+CYCLES = ((5, 6400, 3e-4, 1e-3), (5, 2600, 2.5e-4, 6e-4), (5, 2200, 2e-4, 5e-4), (LAYERS, 3000, 3e-4, 1e-3))
+"""Layers that are trained, steps, and the highest learning rates of the layers and of what is new."""
 LIMIT = 0.83
 """Confidence below which nothing is guessed."""
 QUERY = 90
@@ -78,7 +80,9 @@ def train_reader(root: str, seed: int, out: Path) -> None:
     queries = [text.partition("\n")[0][:QUERY] for text, _ in read_published("justeval", root)[0].values()]
     pieces, model = pretrained()
     tokenizer = word_pieces(pieces)
-    for number, cycle in enumerate(CYCLES):
+    layers = model.encoder.layers
+    for number, (count, *cycle) in enumerate(CYCLES):
+        model.encoder.layers = layers[:count]
         train(model, tokenizer, Sentences(seed + number, queries), cycle, seed + number)
     write(out, model, pieces, calibrate(model, tokenizer))
 
@@ -122,11 +126,9 @@ def round_weights(model: ClauseNetwork) -> list[tuple[nn.Module, str]]:
     return rounded
 
 
-def train(
-    model: ClauseNetwork, tokenizer: Tokenizer, sentences: Sentences, cycle: tuple[int, float, float], seed: int
-) -> None:
-    """AdamW with one of `CYCLES` of the learning rate; the loss is the cross entropy to `Sentences`' targets."""
-    steps, layers_rate, head_rate = cycle
+def train(model: ClauseNetwork, tokenizer: Tokenizer, sentences: Sentences, cycle: Sequence[float], seed: int) -> None:
+    """AdamW with steps and rates of a cycle; the loss is the cross entropy to the targets of `Sentences`."""
+    steps, layers_rate, head_rate = int(cycle[0]), *cycle[1:]
     with torch.no_grad():
         rounded = round_weights(model)
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}

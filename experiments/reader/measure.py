@@ -17,7 +17,7 @@ from scipy.stats import kendalltau
 from torch import Tensor
 
 from crm.criteria.counting import MEASURES
-from crm.judges.sentence_reader import Clause, SentenceReader
+from crm.judges.sentence_reader import Clause, SentenceReader, plain
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import read_public_bank
 from crm.leaderboard.matrix import CriteriaMatrix
@@ -25,14 +25,14 @@ from crm.leaderboard.own_words import OwnWords
 from crm.report.plots import COLOURS, GREY, save_figure, tidy_axes
 from crm.report.statistics import wilson
 from experiments.reader.network import ClauseNetwork
-from experiments.reader.sentences import sides, unseen, wordings
+from experiments.reader.sentences import sides, trained_on, unseen, wordings
 
 HELD_OUT = Path(__file__).with_name("held_out.json")
 """Sentences by somebody who has not seen the wordings: ``one`` criterion, ``several``, ``nothing``.
 
 By others, who have not seen those either: `FRESH`, of one criterion each; `SEVERAL`, of two or more; `TERSE`, what
 people type first, with every reading that is right, which may be none; ``off_topic``, of nothing."""
-FRESH = ("strangers", "roundabout", "typed", "newcomers")
+FRESH = ("strangers", "roundabout", "typed", "newcomers", "visitors")
 SEVERAL = ("several", "lists", "mixed", "combined")
 TERSE = ("terse", "entries")
 
@@ -58,12 +58,12 @@ def calibrate(model: ClauseNetwork, tokenizer: Any) -> float:
 
 def measure(path: Path, root: str) -> dict[str, Any]:
     """Shares with 95 % intervals (Wilson) on the held-out sentences, calibration error, and agreement of rankings."""
-    reader = SentenceReader(path)
-    held_out = json.loads(HELD_OUT.read_text(encoding="utf-8"))
+    reader, (held_out, known) = SentenceReader(path), read_held_out()
     one = {"counted": [row for row in held_out["one"] if row["name"] in MEASURES]}
     one["judged"] = [row for row in held_out["one"] if row["name"] not in MEASURES]
     one |= {name: held_out[name] for name in FRESH}
     found: dict[str, Any] = {"limit": reader.limit, "bytes": path.stat().st_size, "digest": reader.digest}
+    found["left out, since training has them"] = known
     for kind, rows in one.items():
         found[kind] = _one(reader, rows)
     found |= {name: _several(reader, held_out[name]) for name in SEVERAL}
@@ -74,6 +74,14 @@ def measure(path: Path, root: str) -> dict[str, Any]:
     for name in ("nothing", "off_topic"):
         found[name] = {"refused": _share([not _asked(reader, row["text"]) for row in held_out[name]])}
     return found
+
+
+def read_held_out() -> tuple[dict[str, list[dict[str, Any]]], dict[str, int]]:
+    """The test by set without what its writers have in common with training, by chance, and how many those are."""
+    read: dict[str, list[dict[str, Any]]] = json.loads(HELD_OUT.read_text(encoding="utf-8"))
+    known = trained_on()
+    left = {name: [row for row in rows if plain(row["text"]) not in known] for name, rows in read.items()}
+    return left, {name: len(rows) - len(left[name]) for name, rows in read.items()}
 
 
 def _one(reader: SentenceReader, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -106,7 +114,7 @@ def surest(read: Sequence[Sequence[Clause]], rows: Sequence[dict[str, Any]]) -> 
 
 def draw_calibration(reader: SentenceReader, path: Path, bins: int = 10) -> None:
     """Share that is right over confidence, with 95 % intervals, on the held-out sentences."""
-    rows = json.loads(HELD_OUT.read_text(encoding="utf-8"))["one"]
+    rows = read_held_out()[0]["one"]
     sure, right = surest([reader.read(row["text"]) for row in rows], rows)
     place = np.minimum((sure * bins).astype(int), bins - 1)
     figure = Figure(figsize=(4.5, 4.2), layout="constrained")

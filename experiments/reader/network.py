@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from crm.judges.clause_classifier import BEGIN, END, EPSILON, LONGEST, PADDING, UNKNOWN, word_pieces
 from experiments.reader.sentences import KINDS, american, sides, wordings
 
-LAYERS, PIECES = 5, 6700
+LAYERS, PIECES = 6, 6700
 SPECIAL = (PADDING, UNKNOWN, BEGIN, END)
 COMMON = slice(1996, None)
 """MiniLM's word pieces, the more frequent first."""

@@ -59,6 +59,16 @@ def unseen() -> list[tuple[str, Side]]:
     ]
 
 
+def trained_on() -> set[str]:
+    """Written sentences and phrases that training has as they stand, as `plain` leaves them."""
+    found = set(map(plain, wordings()["nothing"]))
+    for name, side in sides():
+        own = wordings()["criteria"][name][side]
+        found.update(plain(text) for kind in (*KINDS, "sentences") for text in own[kind])
+        found.update(map(plain, wordings()["typed"][name][side]))
+    return found
+
+
 def american(text: str) -> str:
     """The text in American spelling."""
     for ours, theirs in AMERICAN.items():

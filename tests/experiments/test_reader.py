@@ -9,12 +9,22 @@ import pytest
 import torch
 
 from crm.criteria.counting import MEASURES
-from crm.judges.clause_classifier import GROUP, MIDDLE, word_pieces
-from crm.judges.sentence_reader import SentenceReader
-from experiments.reader.__main__ import LIMIT, few_bits, train, write
-from experiments.reader.measure import HELD_OUT, TERSE, calibrate, calibration_error, logits_of
+from crm.judges.clause_classifier import MIDDLE, word_pieces
+from crm.judges.sentence_reader import SentenceReader, plain
+from experiments.reader.__main__ import GROUP, LIMIT, few_bits, train, write
+from experiments.reader.measure import HELD_OUT, calibrate, calibration_error, logits_of, read_held_out
 from experiments.reader.network import LAYERS, SPECIAL, ClauseNetwork, pretrained
-from experiments.reader.sentences import KINDS, OTHER, Sentences, american, phrase_table, sides, unseen, wordings
+from experiments.reader.sentences import (
+    KINDS,
+    OTHER,
+    Sentences,
+    american,
+    phrase_table,
+    sides,
+    trained_on,
+    unseen,
+    wordings,
+)
 
 OTHER_SIGHT = {"there": "not there", "not there": "there"}
 QUERIES = ["How tall is Mount Everest", "Translate this into French"]
@@ -78,19 +88,20 @@ def test_both_spellings_are_known() -> None:
 def test_every_side_has_words_enough_and_none_is_in_the_held_out_set() -> None:
     criteria = wordings()["criteria"]
     assert set(criteria) > set(MEASURES) and len(criteria) == 64
-    held_out = json.loads(HELD_OUT.read_text(encoding="utf-8"))
-    test = {row["text"].casefold() for name, rows in held_out.items() if name not in TERSE for row in rows}
     for name, side in sides():
         own = criteria[name][side]
         assert len(own["sentences"]) >= 12 and all(len(own[kind]) >= 10 for kind in KINDS), (name, side)
-        assert not test.intersection(map(str.casefold, [*own["sentences"], *wordings()["typed"][name][side]]))
+    held_out, known = read_held_out()
+    read = json.loads(HELD_OUT.read_text(encoding="utf-8"))
+    assert {name: len(rows) for name, rows in read.items()} == {k: len(held_out[k]) + known[k] for k in known}
+    assert not trained_on() & {plain(row["text"]) for rows in held_out.values() for row in rows} and known["one"] < 40
 
 
 def tiny() -> tuple[list[str], ClauseNetwork]:
     letters = "abcdefghijklmnopqrstuvwxyz"
     torch.manual_seed(0)
     pieces = [*SPECIAL, *letters, *(f"##{letter}" for letter in letters)]
-    return pieces, ClauseNetwork(len(pieces), len(sides()) + 1, width=64, heads=2, layers=1)
+    return pieces, ClauseNetwork(len(pieces), len(sides()) + 1, width=96, heads=2, layers=1)
 
 
 def test_a_trained_reader_is_read_back_from_its_file(tmp_path: Path) -> None:

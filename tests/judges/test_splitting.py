@@ -54,6 +54,8 @@ def asked_for(sentence: str) -> list[Asked]:
         ("It was one giant paragraph with no break", [("Paragraph length", -1)]),
         ("Every paragraph opened with somebody's quotation", [("Quotations", -1)]),
         ("My last assistant was lovely, short and with examples", [SHORT, EXAMPLES]),
+        ("riddles in my tax return, no thank you", []),
+        ("advice please, I'm lost with my life", [("Advice", 1)]),
     ],
 )
 def test_all_that_is_asked_is_found_the_right_way_round(sentence: str, asked: list[Asked]) -> None:
