@@ -201,7 +201,7 @@ class SentenceReader:
         for place, joint in enumerate(joints):
             if is_contrast(joint):
                 _contrast(read, place)
-            elif joint.strip() == "with" and not lone[place - 1].criterion:
+            elif joint.strip() == "with" and not account and not lone[place - 1].criterion:
                 for span in (span for span in read if span[0] == place):
                     read[span] = replace(read[span], criterion=None)
 

@@ -25,8 +25,8 @@ NOT_IN_ANSWERS = {
     ),
     "not measured here: a ranking sees how answers are written, not what else a model can": (
         r"fast(?:er|est)?|speed|latency|context|(?:tool|function)s?[- ](?:calling|calls|use)|vision|multilingual|"
-        r"languages?|german|french|spanish|italian|turkish|chinese|japanese|arabic|privacy|gdpr|secur(?:e|ity)|"
-        r"hosted|coding|programming|maths?|contracts?|legal"
+        r"languages?|german|french|spanish|italian|turkish|chinese|japanese|arabic|secur(?:e|ity)|"
+        r"(?:privacy|gdpr)(?: compliant)?|hosted|coding|programming|maths?|contracts?|legal"
     ),
 }
 """What buyers of a model ask for, in small letters, by where it is."""

@@ -51,7 +51,7 @@ def asked_for(sentence: str) -> list[Asked]:
         ("The answer had no sources and no examples", [("Sources", 1), EXAMPLES]),
         ("The answer had no sources. Short answers please.", [("Sources", 1), SHORT]),
         ("It wrote about pensions for two pages and never summed up", [("Summaries", 1)]),
-        ("It was one giant paragraph with no break", [("Paragraph length", -1)]),
+        ("It came as a wall of text with no breaks", [("Paragraph length", -1)]),
         ("Every paragraph opened with somebody's quotation", [("Quotations", -1)]),
         ("My last assistant was lovely, short and with examples", [SHORT, EXAMPLES]),
         ("riddles in my tax return, no thank you", []),
