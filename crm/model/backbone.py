@@ -25,7 +25,7 @@ from transformers.utils import logging as bars
 
 from crm.model.config import ModelConfig
 from crm.model.encoding import TURN_END, TURN_START
-from crm.model.folders import HINTS, fetch
+from crm.model.folders import HINTS, model_folder
 
 PAD, EOS = "<|pad|>", "<|endoftext|>"
 
@@ -46,7 +46,7 @@ def load_backbone(path: str, revision: str | None, weights: bool = True) -> tupl
     Without ``weights`` the model is on the meta device: for a process that gets its share of them from another. Raises
     ``ValueError`` for files that are missing or do not fit, and a pad token that also ends a text or a turn.
     """
-    folder = path if Path(path).is_dir() else str(fetch(path, revision))
+    folder = str(model_folder(path, revision))
     try:
         if weights:
             model, tokenizer = from_folder(AutoModel, folder)

@@ -54,6 +54,11 @@ def fetch(path: str, revision: str | None, group: str = "model") -> Path:
     return folder if _is_complete(folder) else _from_hub(path, revision, group)
 
 
+def model_folder(path: str, revision: str | None) -> Path:
+    """The folder that ``model.path`` names: itself, or that of a hub's model, fetched."""
+    return Path(path) if Path(path).is_dir() else fetch(path, revision)
+
+
 def _from_hub(path: str, revision: str | None, group: str, files: Sequence[str] = FILES) -> Path:
     setting = "checkpoint" if group == "checkpoint" else f"{group}.path"
     return download(f"{setting}={path}", path, revision, files, HINTS[group])

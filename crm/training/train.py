@@ -36,7 +36,7 @@ from crm.model.backbone import (
 )
 from crm.model.encoding import Encoder
 from crm.model.export import export_model, load_checkpoint
-from crm.model.folders import check_reachable, fetch
+from crm.model.folders import check_reachable, model_folder
 from crm.model.late_head import LateHead
 from crm.model.manifest import MANIFEST
 from crm.model.reward_model import RewardModel, build_score
@@ -172,7 +172,7 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
         tokenizer = train_tokenizer(tokenizer_texts(config.data.seed), settings.vocab_size)
         backbone: Any = build_tiny_backbone(len(tokenizer), *sizes, tokenizer.pad_token_id, config.seed)
     else:
-        folder = Path(settings.path) if Path(settings.path).is_dir() else fetch(settings.path, settings.revision)
+        folder = model_folder(settings.path, settings.revision)
         if (folder / MANIFEST).is_file() and weights:
             start, tokenizer, _ = load_checkpoint(folder)
             backbone, score = start.backbone, start.score
@@ -237,8 +237,10 @@ def build_trainer(config: TrainConfig, loggers: list[Any], callbacks: Sequence[C
 def _prepare_folder(run_dir: Path, settings: dict[str, Any], resumed: bool) -> None:
     """Write ``config.yaml``; a new run in an old folder starts without what is of another model."""
     if not resumed:
-        for name in ("checkpoints", "model"):
-            shutil.rmtree(run_dir / name, ignore_errors=True)
+        start = Path(settings["model"]["path"] or run_dir).resolve()  # processes that begin later read it too
+        for old in (run_dir / "checkpoints", run_dir / "model"):
+            if old.resolve() != start:
+                shutil.rmtree(old, ignore_errors=True)
         for name in ("metrics.csv", SUMMARY):
             (run_dir / name).unlink(missing_ok=True)
     replace_file(run_dir / "config.yaml", f"# crm {__version__}\n{OmegaConf.to_yaml(OmegaConf.create(settings))}")

@@ -22,7 +22,7 @@ from crm.model.batching.plans import Packing
 from crm.model.export import load_checkpoint
 from crm.training.config import TrainConfig
 from crm.training.resume import AnotherRunError, check_unfinished
-from crm.training.train import TrainingOutcome, run_training
+from crm.training.train import TrainingOutcome, _prepare_folder, run_training
 from tests.conftest import TINY_MODEL
 
 TINY = (
@@ -256,6 +256,9 @@ def test_a_new_run_in_an_old_folder_starts_anew(stopped: Path) -> None:
     with pytest.raises(RuntimeError, match="crashed"):
         train(stopped, "schedule.max_steps=1", callbacks=(StopAt(0),))
     assert not (stopped / "model").exists(), "the old run's model is no result of this one"
+    (stopped / "model").mkdir()
+    _prepare_folder(stopped, {"model": {"path": str(stopped / "model")}}, resumed=False)
+    assert (stopped / "model").exists(), "the new run begins there, in processes too that start later"
     train(stopped, "schedule.max_steps=1")
     assert pd.read_csv(stopped / "metrics.csv")["step"].max() == 0
     assert not (stopped / "checkpoints/best.ckpt").exists(), "no validation in one step: this is the old run's best"

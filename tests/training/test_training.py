@@ -141,7 +141,7 @@ def test_a_run_goes_on_from_the_weights_of_a_checkpoint(
     begun, _ = build_model(compose("train", [*TINY, *settings], tmp_path))
     assert all(torch.equal(weight, start.state_dict()[name]) for name, weight in begun.state_dict().items())
     with monkeypatch.context() as hub:
-        hub.setattr(crm.training.train, "fetch", lambda *_: run[1].checkpoint)
+        hub.setattr(crm.training.train, "model_folder", lambda *_: run[1].checkpoint)
         words = ("loss=ranking", "model.path=somebody/ranker")
         theirs, _ = build_model(compose("train", [*TINY, *words], tmp_path))
         assert torch.equal(theirs.score.weight, begun.score.weight), "a hub's model has its head too"
