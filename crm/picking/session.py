@@ -126,12 +126,13 @@ class Session:
         """Whether what was picked settles the ranking."""
         return len(self.picks) >= LEAST_PICKS and self.settled >= ENOUGH
 
-    @property
+    @cached_property
     def ended(self) -> bool:
         """Nothing more is asked: decided, or undecided between `PersonalRanking.maybe_first` after `MOST_PICKS` or all
         pairs."""
-        all_shown = self.picks and not len(self._fresh(self._random("pair")))
-        return self.decided or len(self.picks) >= MOST_PICKS or bool(all_shown)
+        if self.decided or len(self.picks) >= MOST_PICKS:
+            return True
+        return bool(self.picks) and not len(self._fresh(self._random("pair")))
 
     def _fresh(self, rng: np.random.Generator) -> Indices:
         """(C, 3) pairs that differ and were not shown."""
