@@ -28,6 +28,7 @@ from crm.schema import MAX_CRITERIA, Preference, folded
 
 OPERATIONS = ("none", "add", "remove", "replace")
 NOISES = (*OPERATIONS, "random")
+WITHOUT_EFFECT = "changes nothing here: it takes criteria of other votes, or a side with several"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 from crm.data.comparisons import SUITES, fixed_suites, parse_suite, suite_names
 from crm.data.load import load_data
+from crm.data.noise import WITHOUT_EFFECT
 from crm.data.splits import Splits
 from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.predictions import predict, to_samples
@@ -103,8 +104,7 @@ def read_suites(opened: OpenedJudge, suites: Suites, config: EvaluateConfig, pro
             log.warning("suite %s is empty: its preferences are ties or have no criteria on that side; left out", name)
             continue
         if re.search("[+-]_", name) and all(row.noise == "none" for row in comparisons):
-            why = "it takes criteria of other votes, or a side with several"
-            log.warning("suite %s is left out: noise changes nothing here: %s", name, why)
+            log.warning("suite %s is left out: noise %s", name, WITHOUT_EFFECT)
             continue
         given: Any = {"suite": name, "progress": config.progress, "processes": processes}
         path, rows, counts = predict(opened.judge, comparisons, opened.predictions, **given)

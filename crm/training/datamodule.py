@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from crm.data.comparisons import FIXED_SEED, make_comparisons
-from crm.data.noise import CriteriaPool
+from crm.data.noise import WITHOUT_EFFECT, CriteriaPool
 from crm.model.batching.batches import Batch
 from crm.model.batching.loader import TrainLoader, ValidationLoader
 from crm.model.batching.plans import Padding, encode_epoch, packing_named
@@ -156,9 +156,7 @@ def check_counts(config: TrainConfig, counts: Mapping[str, int], passes: int) ->
             f"{step} are {passes} passes on {devices} devices; raise batching.tokens, or train on fewer devices"
         )
     if config.noise.kind != "none" and counts.get("noise_none", 0) == counts.get("made"):
-        log.warning(
-            "noise=%s changes nothing here: it takes criteria of other votes, or a side with several", config.noise.kind
-        )
+        log.warning("noise=%s %s", config.noise.kind, WITHOUT_EFFECT)
     if not (made := counts["validation_made"]):
         raise ValueError(
             f"{config.data.word}: no comparison to validate on; raise data.validation_fraction or data.validation"
