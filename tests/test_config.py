@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from crm.cli.mistakes import group_names, option_names
-from crm.config import compose, nearest, schema, setting_names
+from crm.cli.mistakes import option_names
+from crm.config import compose
 
 NEEDED = {"evaluate": ["judge=length"], "leaderboard": ["judge=length"], "best_of_n": ["judge=length"]}
 TOGETHER = {
@@ -43,11 +43,6 @@ ELSEWHERE = {"data=file", "data=checkpoint", "data=mixture"}
 def settings(entry: str, *overrides: str) -> Any:
     needed = [] if any(word.startswith("judge=") for word in overrides) else NEEDED.get(entry, [])
     return compose(entry, [*needed, *overrides], None if entry in ("prepare", "bank") else Path("run"))
-
-
-def test_every_group_is_tried() -> None:
-    tried = {group for sets in TOGETHER.values() for groups in sets for group in groups}
-    assert set(group_names()) - {"hydra"} == tried
 
 
 @pytest.mark.parametrize(("entry", "groups"), [(entry, groups) for entry, sets in TOGETHER.items() for groups in sets])
@@ -91,12 +86,6 @@ def test_a_head_and_a_loss_belong_together() -> None:
     assert (chosen[2].head.kept, chosen[2].head.width) == (16, 64)
 
 
-def test_other_names_of_a_precision_and_of_all_devices() -> None:
-    words = ("trainer.precision=bf16", "trainer.accelerator=cuda", "trainer.devices=-1", "trainer.nodes=2")
-    trainer = settings("train", *words).trainer
-    assert (trainer.precision, trainer.accelerator, trainer.devices, trainer.nodes) == ("bf16-mixed", "gpu", "auto", 2)
-
-
 def test_a_pretrained_model_has_its_own_sizes_and_a_lower_learning_rate() -> None:
     pretrained, tiny = settings("train", "model=qwen3_4b", "data=simulation"), settings("train")
     for name in ("vocab_size", "hidden_size", "layers", "heads"):
@@ -122,13 +111,6 @@ def test_a_suite_that_is_none_is_named(suite: str) -> None:
     """By the settings, too: the command line looks for the nearest."""
     with pytest.raises(ValueError, match=rf"suite={re.escape(suite)}: expected standard, noised, all, names in a list"):
         settings("evaluate", f"suite={suite}")
-
-
-def test_nearest_names_only_what_is_near() -> None:
-    names = setting_names(schema("train"))
-    assert nearest("schedule.epoch", names) == "; did you mean schedule.epochs?"
-    assert nearest("max_word", names) == "; did you mean data.max_words?"
-    assert nearest("zzzzzz", names) == nearest("rank", names) == ""
 
 
 @pytest.mark.parametrize("name", ["fast", "overfit"])

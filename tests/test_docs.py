@@ -18,7 +18,6 @@ import pytest
 import torch
 import yaml
 
-import crm
 from crm.cli.mistakes import group_names, option_names
 from crm.config import ENTRY_POINTS, compose, schema, setting_names
 from crm.data import own
@@ -62,11 +61,6 @@ def example_bank(folder: Path) -> Bank:
         with (folder / file).open("a", encoding="utf-8") as out:
             out.write(row + "\n")
     return load_bank(folder)
-
-
-def test_the_example_bank_is_one(tmp_path: Path) -> None:
-    bank = example_bank(tmp_path)
-    assert (bank.baseline, bank.authors, len(bank.queries)) == ("model-one", ("model-one", "model-two"), 1)
 
 
 QUERY = "How can I change the homework for my class?"
@@ -220,13 +214,6 @@ def test_links_between_the_pages_lead_somewhere() -> None:
             other = page.parent / path if path else page
             assert other.exists(), f"{page.name} links to {target}"
             assert not anchor or anchor in anchors(other), f"{page.name} links to {target}"
-
-
-def test_the_citation_is_of_this_version() -> None:
-    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    assert (cited["version"], cited["license"]) == (crm.__version__, "Apache-2.0")
-    papers = [paper["identifiers"][0]["value"] for paper in cited["references"]]
-    assert papers == ["arXiv:2508.09463", "arXiv:2604.07343"]
 
 
 def test_every_setting_and_option_in_the_docs_exists() -> None:

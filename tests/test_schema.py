@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -45,13 +44,6 @@ def test_json_there_and_back(content: str, criteria: list[str]) -> None:
     record = Preference.from_dict(row)
     assert "\n" not in (line := to_json(record))
     assert Preference.from_dict(json.loads(line)) == record
-
-
-def test_a_record_as_a_dict_is_what_dataclasses_make_of_it() -> None:
-    say = (Message("user", "Why?"), Message("assistant", "So."))
-    comparison = Comparison("c", "p", ("short", "kind"), say[:1], say[1:], say[1:], "tie")
-    for record in (comparison, Prediction("c", "ab", 0.5, "a", "p", "T+", "f", score_a=1.0)):
-        assert record.to_dict() == asdict(record) and list(record.to_dict()) == list(asdict(record))
 
 
 def test_numbers_that_json_lacks_are_refused() -> None:

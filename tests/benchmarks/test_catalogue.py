@@ -79,11 +79,6 @@ def test_every_benchmark_has_a_row_here():
     assert set(published()) <= set(BENCHMARKS)
 
 
-def test_no_published_number_stands_under_another_metric():
-    """Skywork's README does not say what its column of PPE correctness is; it is not the best of k."""
-    assert "ppe_correctness" not in published()
-
-
 READ = {
     "reward_bench": ((0,), (), ("Reasoning", "code")),
     "reward_bench_2": ((0,), (), ("Math",)),

@@ -92,7 +92,3 @@ def test_a_pool_that_cannot_be_one_is_refused(read: Any, text: str, message: str
     (tmp_path / "pool.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=rf"(?s)pool: .*{message}"):
         read(tmp_path / "pool.yaml")
-
-
-def test_the_pool_of_the_package_has_64_criteria() -> None:
-    assert len({each.name for each in read_criteria()}) == 64

@@ -197,10 +197,3 @@ def test_columns_given_make_a_table(tmp_path: Path) -> None:
     path = write(tmp_path / "votes.csv", [VOTE | {"preferred": "first"}])
     data = compose("train", ["data=file", f"data.path={path}", "data.winners={first: a}"], Path()).data
     assert (data.name, data.winners, data.columns["winner"]) == ("table", {"first": "a"}, "preferred")
-
-
-def test_a_dataset_of_a_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "data" / "train.parquet", [PLAIN])
-    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda name, **_: str(tmp_path))
-    monkeypatch.setattr("huggingface_hub.HfApi.repo_info", lambda *_, **__: None)
-    assert of_winner(*read("hf://owner/pairs@v2")) == ("Why?", "So.", "Because.", ())

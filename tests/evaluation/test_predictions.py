@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from crm.evaluation.predictions import predict, read_predictions, reading_digest
-from crm.io.processes import Processes, start
+from crm.io.processes import start
 from crm.judges.crm_judge import CrmJudge
 from crm.judges.judge import LengthJudge
 from crm.model.batching.batches import collate
@@ -122,15 +122,3 @@ def test_two_processes_give_the_readings_of_one(
     for key, row in theirs.items():
         assert ours[key].preference_logit == pytest.approx(row.preference_logit, abs=allowed)
     assert [file.name for file in together.iterdir()] == [path.name], "the parts are gone"
-
-
-@pytest.mark.parametrize("size", [1, 3, 7])
-def test_shares_are_blocks_that_differ_by_one_at_most(size: int) -> None:
-    for count in (0, 1, 5, 48):
-        blocks = []
-        for rank in range(size):
-            processes = Processes()
-            processes.rank, processes.size = rank, size
-            blocks.append(list(processes.share(range(count))))
-        assert [item for block in blocks for item in block] == list(range(count))
-        assert max(map(len, blocks)) - min(map(len, blocks)) <= 1

@@ -20,7 +20,7 @@ from crm.evaluation.compare import compare
 from crm.evaluation.predictions import read_predictions, to_samples
 from crm.evaluation.results import read_results, summarise, write_results
 from crm.evaluation.run import run_evaluation
-from crm.io.files import replace_file, with_nulls
+from crm.io.files import replace_file
 from crm.model.export import export_model
 from crm.schema import Prediction, Result
 from tests.made_files import chat
@@ -125,12 +125,6 @@ def test_results_round_trip_with_schema_version_and_environment(tmp_path: Path) 
     replace_file(path, json.dumps({**document, "schema_version": 99}))
     with pytest.raises(ValueError, match="schema_version: 99"):
         read_results(path)
-
-
-def test_unknown_numbers_are_null_at_any_depth() -> None:
-    given = {"a": math.nan, "b": [1.5, math.inf, {"c": (-math.inf, 0.0)}], "d": "nan", "e": True, "f": None}
-    assert with_nulls(given) == {"a": None, "b": [1.5, None, {"c": [None, 0.0]}], "d": "nan", "e": True, "f": None}
-    json.dumps(with_nulls(given), allow_nan=False)
 
 
 SMALL = ("data.train=24", "data.validation=8", "data.suite=6", "progress=false")

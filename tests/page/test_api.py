@@ -258,16 +258,6 @@ def test_card_and_licence(ranker: Ranker, tmp_path: Path) -> None:
     assert http.get("/api/v1/bank").json()["licence"].startswith("CC-BY-NC-4.0, for research only")
 
 
-def test_facts_of_the_public_bank() -> None:
-    """Of all 30 LLMs; prices of closed ones alone."""
-    known = facts_of(None, BankConfig(name="alpacaeval"))
-    assert len(known) == 30 and all(
-        each.maker and each.released and each.open_weights is not None for each in known.values()
-    )
-    assert {each.licence for each in known.values() if not each.open_weights} == {"proprietary"}
-    assert not [name for name, each in known.items() if each.open_weights and each.usd_out]
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

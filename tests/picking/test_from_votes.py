@@ -11,7 +11,7 @@ import pytest
 from crm.io.draws import turn
 from crm.judges.crm_judge import CrmJudge
 from crm.model.late_reading import LateReader, added_up
-from crm.picking.criteria import PoolEntry, contrasts, joined, read_pool
+from crm.picking.criteria import PoolEntry, contrasts, joined
 from crm.picking.from_votes import taste_of
 from crm.picking.posterior import Posterior, weighted_criteria
 from crm.schema import Preference
@@ -74,11 +74,6 @@ def test_only_what_matters_is_put_into_words() -> None:
     (one,) = weighted_criteria(posterior, POOL)
     assert one.text == "Hates rain"
     assert (one.weight, one.low, one.high) == pytest.approx((1.2, 1.2 - 0.392, 1.2 + 0.392), abs=1e-3)
-
-
-def test_the_built_in_pool() -> None:
-    entries = read_pool()
-    assert len(entries) == 12 and all(entry.like != entry.opposite for entry in entries)
 
 
 def scores(seed: int, criteria: int = 3, queries: int = 40, models: int = 5) -> np.ndarray:

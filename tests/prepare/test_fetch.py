@@ -80,9 +80,3 @@ def test_what_cannot_be_fetched_says_what_to_do(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=message):
             run_prepare(compose("prepare", [*words, f"out='{tmp_path / 'out'}'", "progress=false"]))
-
-
-def test_where_files_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CRM_DATA_ROOT", "/elsewhere")
-    assert compose("prepare", ["fetch=dsp"]).out == "/elsewhere"
-    assert compose("prepare", ["fetch=dsp", "out=here"]).out == "here"

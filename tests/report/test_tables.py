@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from crm.report import plots
-from crm.report.tables import caption, markdown_text, number, print_table, suite_table, write_table
+from crm.report.tables import markdown_text, number, print_table, suite_table, write_table
 from crm.schema import Result
 
 
@@ -36,25 +36,10 @@ def test_numbers_are_written_one_way(arguments: tuple[float, ...], text: str) ->
     assert number(*arguments) == text  # type: ignore[arg-type]
 
 
-def test_caption_names_what_is_known() -> None:
-    assert caption(512, (1, 2), "head=scalar", "52eb798") == "n = 512; seeds 1, 2; config head=scalar; commit 52eb798"
-    assert caption() == ""
-    assert caption(0) == "n = 0"
-
-
 def test_formulas_are_text_and_numbers_stay_numbers(tmp_path: Path) -> None:
     write_table(tmp_path, "t", pd.DataFrame({"model": ["=1+1", " @x", "plain"], "+v": [-1.25, 2.0, 3.0]}))
     rows = (tmp_path / "t.csv").read_text(encoding="utf-8").splitlines()
     assert rows == ["model,'+v", "'=1+1,-1.25", "'@x,2.0", "plain,3.0"]
-
-
-def test_csv_with_a_caption_is_read_back_in_full_precision(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"suite": ["D+", "T-"], "value": [1 / 3, 2 / 3], "n": [7, 8]})
-    write_table(tmp_path / "new", "suites", frame, "n = 7, seeds 1")
-    path = tmp_path / "new/suites.csv"
-    assert path.read_text().startswith('#,"n = 7, seeds 1"\nsuite,value,n\n')
-    for skipped in ({"comment": "#"}, {"skiprows": 1}):
-        pd.testing.assert_frame_equal(pd.read_csv(path, **skipped), frame)  # type: ignore[call-overload]
 
 
 def test_a_hash_in_a_csv_is_no_comment(tmp_path: Path) -> None:
@@ -188,9 +173,3 @@ def test_one_leaderboard_shades_runs_of_equal_rank(tmp_path: Path, figures: list
     # Runs of equal rank: 0 | 1-2 | 3-5 | 6 | 7-8 | 9 | 10-11; every second one is shaded, from the first.
     assert bands == [(-0.5, 0.5), (2.5, 5.5), (6.5, 8.5), (9.5, 11.5)]
     assert [x for x, _ in points(axes)] == list(table["win_rate"])
-
-
-def test_equal_input_gives_equal_files_without_a_display(tmp_path: Path) -> None:
-    one, two = (plots.suite_accuracy(tmp_path / name, results()) for name in ("a.png", "b.png"))
-    assert one.read_bytes() == two.read_bytes()
-    assert one.read_bytes().startswith(b"\x89PNG")

@@ -100,11 +100,6 @@ def test_a_mistake_in_the_data_set_is_named(options: dict[str, Any], columns: di
         call(grpo_reward(LengthJudge(), **options), ANSWERS, **columns)
 
 
-def test_a_folder_without_a_model_is_named_before_training(tmp_path: Any) -> None:
-    with pytest.raises(ValueError, match="no model there"):
-        grpo_reward(tmp_path)
-
-
 @pytest.mark.parametrize(("rank", "place"), [("3", 3), ("9", 1), (None, 2)])
 def test_each_process_has_its_judge_on_its_own_gpu(rank: str | None, place: int, monkeypatch: Any) -> None:
     """Before its trainer has made that GPU the current one."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import math
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,20 +14,16 @@ import pandas as pd
 import pytest
 import torch
 import yaml
-from huggingface_hub.utils import are_progress_bars_disabled
 from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.utilities import rank_zero_only
 from transformers import AutoModel, AutoTokenizer
-from transformers.utils import logging as bars
 
 import crm.training.callbacks
 import crm.training.train
 from crm.config import compose
 from crm.judges.crm_judge import open_checkpoint
-from crm.model.backbone import show_loading
 from crm.model.export import load_checkpoint
 from crm.model.reward_model import RewardModel
-from crm.training.callbacks import rates
 from crm.training.config import TrainerConfig
 from crm.training.datamodule import PreferenceDataModule
 from crm.training.devices import settle_precision
@@ -180,17 +175,6 @@ def test_a_backbone_out_of_reach_is_an_error_before_any_data_is_read(
         train(tmp_path, "model=qwen3_4b", "data=simulation", "model.path=./not-there")
 
 
-@pytest.mark.parametrize("trainer", ["trainer=gpu", "trainer=fsdp"])
-def test_devices_that_are_not_there_are_an_error_before_any_data_is_read(
-    trainer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
-    monkeypatch.setattr("crm.training.train.load_data", None)
-    with pytest.raises(ValueError, match=r"trainer\.accelerator=\w+ trainer\.devices=\d: torch .* sees 0 CUDA devices"):
-        train(tmp_path, trainer, "optimizer=paper")
-
-
 @pytest.mark.parametrize(("fast", "settled"), [(True, "bf16-mixed"), (False, "32-true")])
 def test_a_cpu_without_bfloat16_instructions_computes_in_float32(
     fast: bool, settled: str, monkeypatch: pytest.MonkeyPatch
@@ -237,12 +221,6 @@ def test_a_validation_of_ties_only_has_no_accuracy_and_the_run_ends_whole(tmp_pa
     assert "nan" not in card.lower().split() and "validation accuracy" not in card
 
 
-def test_rates_by_hand() -> None:
-    expected = {"steps_per_second": 2.0, "comparisons_per_second": 40.0, "tokens_per_second": 8000.0}
-    assert rates(torch.tensor([20, 400, 80_000, 10.0])) == expected
-    assert rates(torch.zeros(4)) == {}
-
-
 @pytest.mark.slow
 def test_a_run_is_measured_at_optimizer_steps_without_its_validations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -262,17 +240,6 @@ def test_a_run_is_measured_at_optimizer_steps_without_its_validations(
     assert (mean["steps_per_second"], mean["comparisons_per_second"]) == (3 / 3, 24 / 3)
     assert "8 comparisons a step, at most 4 steps" in caplog.text and "tokens/s; the model is in" in caplog.text
     assert len([message for message in caplog.messages if "validation loss" in message]) == 2
-
-
-@pytest.mark.parametrize(("wanted", "terminal"), [(True, True), (True, False), (False, True)])
-def test_bars_of_loading_are_shown_where_they_are_wanted_and_seen(
-    wanted: bool, terminal: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
-    show_loading(wanted)
-    shown = wanted and terminal
-    assert bars.is_progress_bar_enabled() == shown and are_progress_bars_disabled() != shown
-    show_loading(False)
 
 
 LATE = (
