@@ -139,13 +139,6 @@ def test_a_macro_mean_goes_level_by_level():
     assert (BENCHMARKS["reward_bench"].macro, BENCHMARKS["rm_bench"].macro) == (2, 1)
 
 
-def test_the_interval_of_a_difference_is_that_of_the_ordinary_t_test():
-    numbers = [0.2, -0.9, 0.4, 0.6, 0.55]
-    found = estimate([Point("m", str(n), str(n), value) for n, value in enumerate(numbers)], macro=0)
-    expected = stats.ttest_1samp(numbers, 0).confidence_interval()
-    assert (found.low, found.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
-
-
 @pytest.mark.parametrize("macro", [0, 1])
 def test_the_interval_of_a_proportion_is_that_of_every_suite(macro):
     rng = np.random.default_rng(0)

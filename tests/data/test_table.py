@@ -247,22 +247,3 @@ def test_a_model_that_wrote_both_responses_is_no_winner(tmp_path: Path) -> None:
     records, reading = read(write(tmp_path, *rows), MAPPED)
     assert [record.winner for record in records] == ["a"]
     assert "'gpt-x' can be read in two ways; map it: " in str(reading.rejections[0])
-
-
-WORDS = [
-    ["Réponse A", "Réponse B", "égalité"],
-    ["A is better!", "B & co (50%), 'so'", 'say "b"'],
-    ["a=b", "${seed}", "back\\slash\\"],
-    ["null", "no", "{x: y}"],
-]
-
-
-@pytest.mark.parametrize("words", WORDS)
-@pytest.mark.parametrize("mapped", [{}, {"nobody": "tie"}])
-def test_the_word_that_an_error_shows_maps_every_cell_when_it_is_typed(
-    tmp_path: Path, words: list[str], mapped: dict[str, str]
-) -> None:
-    path = write(tmp_path, *(plain(winner=word) for word in words))
-    _, reading = read(path, winners=mapped)
-    whole = given(shown(str(reading.rejections[0]))[0])
-    assert {row.winner for row in read(path, winners=whole)[0]} == {"a", "b", "tie"}

@@ -166,15 +166,6 @@ def test_a_row_for_every_suite_judge_and_pair(three: list[EvaluatedJudge], tmp_p
     assert not list(tmp_path.glob("one/paired.*")), "one judge has nobody to be compared with"
 
 
-@pytest.mark.filterwarnings("error")
-def test_different_comparisons_are_compared_where_they_meet_or_not_at_all(tmp_path: Path) -> None:
-    shifts = {"x": 0, "y": 14, "z": 100}
-    found = [read_evaluation(run(tmp_path, name, {"D+": [1.0] * 20}, shift)) for name, shift in shifts.items()]
-    table = paired_frame({one.name: one.samples for one in found}).set_index(["first", "second"])
-    assert table.loc[("x", "y")][["n", "left_out"]].tolist() == [6, 28]
-    assert table.loc[("x", "z"), "verdict"].startswith("not compared: comparisons: none with a label and a")
-
-
 def test_the_tables_of_a_sweep(tmp_path: Path) -> None:
     """A job whose results cannot be read is a failed one."""
     for name, judge, right in (("0", "coin", -1.0), ("1", "oracle", 1.0), ("2", "length", 1.0)):

@@ -106,14 +106,14 @@ def test_the_fingerprint_names_model_template_and_every_character(
 
 def read_on_rank(judge: CrmJudge, rows: list[Comparison], folder: Path) -> None:
     expected = {"readings": 46, "already_there": 0, "made": 46, "too_long": 0}
-    assert run(judge, rows, folder, processes=start(2, 1))[1] == expected, "the counts are of all processes, on each"
+    assert run(judge, rows, folder, processes=start(3, 1))[1] == expected, "the counts are of all processes, on each"
 
 
 @pytest.mark.slow
-def test_two_processes_give_the_readings_of_one(
+def test_three_processes_give_the_readings_of_one(
     make_judge: MakeJudge, many: list[Comparison], on_ranks: Any, tmp_path: Path
 ) -> None:
-    on_ranks(2, read_on_rank, make_judge(), many[:23], tmp_path / "together")
+    on_ranks(3, read_on_rank, make_judge(), many[:23], tmp_path / "together")
     path, _ = run(make_judge(), many[:23], tmp_path / "alone")
     together = tmp_path / "together" / path.parent.name
     ours, theirs = by_key(together / path.name), by_key(path)

@@ -150,11 +150,3 @@ def test_replies_sorted_by_hand() -> None:
         "no_verdict",
         "refusal",
     }
-
-
-def test_swapping_the_letters_swaps_the_verdict_and_nothing_else() -> None:
-    swap = str.maketrans("AB", "BA")
-    mirrored = {"first": "second", "second": "first"}
-    for expected, text in STRINGS:
-        if expected != "refusal":  # "As an AI" is one, "Bs an BI" is not
-            assert outcome(text.translate(swap)) == mirrored.get(expected, expected), text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from crm.judges.refusals import refused_along
 from crm.judges.sentence_reader import bundled_reader
 
 LISTS, HEADINGS = ("Lists", -1), ("Headings and emphasis", -1)
@@ -35,25 +34,3 @@ LISTS, HEADINGS = ("Lists", -1), ("Headings and emphasis", -1)
 )
 def test_a_refusal_reaches_as_far_as_a_person_means_it(sentence: str, asked: list[tuple[str, int]]) -> None:
     assert [(clause.criterion, clause.side) for clause in bundled_reader().read(sentence)] == asked
-
-
-@pytest.mark.parametrize(
-    ("parts", "joints", "along"),
-    [
-        (["no code", "lists", "headings"], ["", ", ", " or "], {1, 2}),
-        (["no code", "lists", "headings"], ["", ", ", ", "], set()),
-        (["I hate code", "lists", "headings"], ["", ", ", ", "], {1, 2}),
-        (["I hate code", "lists", "headings"], ["", " but ", " and "], set()),
-        (["never forget code", "lists"], ["", " and "], set()),
-        (["I hate code", "give me lists"], ["", " and "], set()),
-        (["I hate code", "a list of all that there is"], ["", " and "], set()),
-        (["fast", "no code", "lists"], ["", ", ", " and "], {2}),
-    ],
-)
-def test_what_follows_a_refusal_falls_under_it(parts: list[str], joints: list[str], along: set[int]) -> None:
-    assert refused_along(parts, joints, [False] * len(parts)) == along
-
-
-def test_what_asks_for_less_stands_for_itself_but_after_or() -> None:
-    assert refused_along(["no jargon", "short answers"], ["", " and "], [False, True]) == set()
-    assert refused_along(["not too formal", "short"], ["", " or "], [False, True]) == {1}

@@ -6,7 +6,7 @@ import pytest
 
 from crm.criteria.counting import MEASURES
 from crm.judges import sentence_reader as module
-from crm.judges.sentence_reader import STRONG, WEAK, Clause, Phrases, bundled_reader
+from crm.judges.sentence_reader import STRONG, WEAK, Phrases, bundled_reader
 from crm.leaderboard.own_words import pool
 
 
@@ -67,16 +67,6 @@ def test_how_much_a_clause_counts_is_read_too() -> None:
     assert [clause.weight for clause in bundled_reader().read("above all short answers")] == [STRONG]
     assert [clause.weight for clause in bundled_reader().read("ideally some examples")] == [WEAK]
     assert [clause.weight for clause in bundled_reader().read("short answers")] == [1]
-
-
-def test_the_surest_split_wins() -> None:
-    def clause(name: str | None, confidence: float) -> Clause:
-        return Clause("", name, 1, confidence, 1.0, ())
-
-    read = {(0, 1): clause("a", 0.9), (1, 2): clause("b", 0.9), (0, 2): clause("a", 0.7)}
-    assert module._best_split(read, 2) == [(0, 1), (1, 2)]
-    read[0, 2] = clause("a", 0.95)
-    assert module._best_split(read, 2) == [(0, 2)]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crm.judges.sentence_reader import STRONG, WEAK, bundled_reader
-from crm.judges.splitting import joints, sentences
+from crm.judges.splitting import sentences
 
 Asked = tuple[str, int]
 SHORT, LISTS, CODE, EXAMPLES, EMOJI = ("Length", -1), ("Lists", -1), ("Code", 1), ("Examples", 1), ("Liveliness", -1)
@@ -94,24 +94,6 @@ def test_a_word_that_weighs_belongs_to_what_follows() -> None:
 )
 def test_where_sentences_end(text: str, parts: list[str]) -> None:
     assert [text[slice(*span)] for span in sentences(text)] == parts
-
-
-@pytest.mark.parametrize(
-    ("part", "found"),
-    [
-        ("short answers without lists", [" "]),
-        ("answers without lists", []),
-        ("no bullet points, just prose", [", "]),
-        ("never an answer without lists", []),
-        ("lists not prose", [" not "]),
-        ("it is not long", []),
-        ("short, please", []),
-        ('no "first, second and third", please', []),
-        ("short, but ideally with examples", [", but ", " with "]),
-    ],
-)
-def test_where_a_sentence_may_be_split(part: str, found: list[str]) -> None:
-    assert [part[slice(*span)] for span in joints(part)] == found
 
 
 def test_the_time_for_a_long_list_grows_with_its_length(monkeypatch: pytest.MonkeyPatch) -> None:

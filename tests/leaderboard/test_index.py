@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 
@@ -193,26 +192,6 @@ def make_folder(make_model: Any, tokenizer: Any, tmp_path: Path) -> Any:
 def rank(folder: Path, run_dir: Path, *words: str) -> Any:
     given = [f"checkpoint='{folder}'", f"predictions='{folder / 'kept'}'", "progress=false", "bank.queries_per_topic=1"]
     return run_leaderboard(compose("leaderboard", [*given, *words], run_dir), show=False)
-
-
-def test_the_files_are_those_of_single_readings(
-    make_folder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, wanted = make_folder("late"), "criteria=[Prefers concise answers, Wants sources]"
-    board = rank(folder, tmp_path / "index", wanted)
-    assert not list((folder / "kept").rglob("bank.jsonl")), "no prediction file is needed"
-    monkeypatch.setattr("crm.leaderboard.index.index_bank", lambda *_, **__: None)
-    other = rank(folder, tmp_path / "read", wanted)
-    assert list((folder / "kept").rglob("bank.jsonl"))
-    assert board.win_rates() == pytest.approx(other.win_rates(), abs=1e-3)
-    one, two = (json.loads((tmp_path / name / "criteria.json").read_text()) for name in ("index", "read"))
-    assert one == two and one["queries"] == 12
-    names = [{path.name for path in (tmp_path / name).iterdir()} for name in ("index", "read")]
-    views = ("leaderboard", "bradley_terry")
-    assert names[0] == names[1] >= {f"{name}.{ending}" for name in views for ending in ("md", "csv")}
-    for name in views:
-        tables = [pd.read_csv(tmp_path / run / f"{name}.csv", skiprows=1) for run in ("index", "read")]
-        assert list(tables[0].columns) == list(tables[1].columns) and len(tables[0]) == len(tables[1]) == 13
 
 
 def test_a_negative_weight_turns_a_criterion(make_folder: Any, tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from crm.leaderboard.own_words import OwnWords
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.run import run_leaderboard
 from crm.leaderboard.scoring import score_bank
-from crm.schema import GENERIC_CRITERION, Message
 from tests.made_files import bank_of
 
 
@@ -152,16 +151,6 @@ def test_the_judge_gives_the_same_ranking_in_every_other_command(words: OwnWords
     assert Leaderboard(found).win_rates() == pytest.approx(Leaderboard(fast).win_rates(), rel=1e-4)
 
 
-def test_a_judge_has_no_verdict_where_nothing_is_understood_or_counted() -> None:
-    response = (Message("assistant", "Yes."),)
-    assert TraitsJudge().score(["purple monkey dishwasher"], response) == "not_understood"
-    assert TraitsJudge().score(["lots of humour"], response) == "not_counted"
-    assert TraitsJudge().score(["short sentences"], response) == "too_short"
-    assert TraitsJudge().score(["short answers", "long answers"], response) == "at_odds"
-    assert TraitsJudge().score([GENERIC_CRITERION], response) == "no_criteria"
-    assert TraitsJudge().score(["no lists"], (Message("assistant", " \n"),)) == "empty"
-
-
 def test_other_rules_are_another_judge(monkeypatch: pytest.MonkeyPatch) -> None:
     before = TraitsJudge().digest
     monkeypatch.setattr("crm.judges.splitting.__file__", __file__)
@@ -208,18 +197,6 @@ def test_the_command_says_what_it_understood(tmp_path: Path, capsys: pytest.Capt
     ]
     assert (tmp_path / "bank/criteria.parquet").is_file() and (tmp_path / "run/leaderboard.csv").is_file()
     assert "short" in capsys.readouterr().out
-
-
-def test_the_python_api_ranks_and_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    made_bank().save(tmp_path / "bank")
-    judge = load_judge("traits")
-    assert judge.rank(tmp_path / "bank", "short answers")["model"][0] == "short"
-    assert judge.rank(tmp_path / "bank", {"bullet points": -1.0})["model"].tolist()[-1] == "lister"
-    assert (tmp_path / "bank/criteria.parquet").is_file()
-    assert judge.best_of("Why?", ["A long answer with many words in it.", "Because."], "short answers") == 1
-    with pytest.warns(UserWarning, match="nothing of the criteria is understood"):
-        assert judge.score("Why?", ["Because."], "candle") == [None]
 
 
 def test_a_loaded_bank_has_its_folder_s_scores_and_what_is_left_out_is_warned_of(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from crm.judges.crm_judge import CrmJudge
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.run import run_leaderboard
 from crm.leaderboard.scoring import bank_comparisons, score_bank, to_outcomes
-from crm.leaderboard.validity import EMPTY, REPEATING, TRUNCATED, flawed_responses, flaws
+from crm.leaderboard.validity import EMPTY, REPEATING, TRUNCATED, flaws
 from crm.model.batching.batches import collate
 from crm.schema import Comparison, Message, Prediction
 from tests.made_files import bank_of
@@ -105,14 +105,6 @@ LINES = "\n".join(f"- Step {place}: move the {thing} to the left side." for plac
 )
 def test_what_is_a_flaw(text: str, found: tuple[str, ...]) -> None:
     assert flaws(text) == found
-
-
-def test_a_quoted_criterion_is_a_flaw() -> None:
-    texts = {"quotes": "I know that you prefer SHORT answers without lists.", "base": "Short answers are best."}
-    query = BankQuery("q", (Message("user", "Why?"),), "tea")
-    bank = Bank("tea", "base", (query,), {name: {"q": text} for name, text in texts.items()})
-    found = flawed_responses(bank, ["prefer short answers without lists.", "short answers", "answers are best"])
-    assert found.loc["q"].to_dict() == {"quotes": True, "base": False}
 
 
 def test_the_table_counts_them_and_the_setting_leaves_their_queries_out(tmp_path: Path) -> None:

@@ -10,11 +10,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
 from crm.model.batching import forest as forests
-from crm.model.batching.batches import ForestBatch, collate, collate_forest
-from crm.model.batching.forest import TreeMask, common_prefix, grow_forest, unique_tokens
+from crm.model.batching.batches import collate
+from crm.model.batching.forest import common_prefix, grow_forest, unique_tokens
 from crm.model.encoding import EncodedComparison
 from crm.model.heads import HEADS, head_named
 from crm.schema import Comparison, Message
@@ -65,21 +64,6 @@ def test_rows_are_the_same_in_any_batch_and_orders_opposite(make_model, make_enc
     assert torch.cat(list(alone.values())).std() > 1e-3, "the model tells rows apart"
 
 
-def test_a_forest_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forests, "MIN_SHARED", 1)
-    grown = grow_forest([(5, 6, 7, 8), (5, 6, 7, 9, 9), (4,), (5, 6, 7)])
-    assert grown.ids == [4, 5, 6, 7, 8, 9, 9]
-    assert grown.positions == [0, 0, 1, 2, 3, 3, 4]
-    assert [(node.start, node.length, node.depth, node.path) for node in grown.nodes] == [
-        (0, 1, 0, (0,)),
-        (1, 3, 0, (1,)),
-        (4, 1, 3, (1, 2)),
-        (5, 2, 3, (1, 3)),
-    ]
-    assert grown.leaf_of == [2, 3, 0, 1], "a sequence that is the beginning of others ends in their parent"
-    assert grown.places(3, 0, 5) == (1, 2, 3, 5, 6) and grown.places(3, 2, 4) == (3, 5)
-
-
 @given(sequences=st.lists(few_tokens, min_size=1, max_size=9), least=st.integers(1, 4))
 def test_every_sequence_is_read_back_and_its_path_is_its_past(sequences: list[tuple[int, ...]], least: int) -> None:
     kept, forests.MIN_SHARED = forests.MIN_SHARED, least
@@ -105,31 +89,3 @@ def test_deep_forests_do_not_exhaust_the_stack() -> None:
     long = tuple(range(10 * 400))
     grown = grow_forest([long[: 10 * depth] for depth in range(1, 401)])
     assert len(grown.ids) == 4000 and len(grown.nodes) == 400
-
-
-def dense(tree_mask: TreeMask, tokens: int) -> Tensor:
-    """(queries, tokens) bool: which tokens each query sees, put together from the spans."""
-    rows = [(span.keys, count) for span in tree_mask.spans for count in span.seen]
-    seen = torch.zeros(len(rows), tokens, dtype=torch.bool)
-    for query, (keys, count) in enumerate(rows):
-        seen[query, keys[:count]] = True
-    return seen
-
-
-def dense_of(batch: ForestBatch, tree_mask: TreeMask) -> Tensor:
-    return dense(tree_mask, batch.input_ids.shape[1])
-
-
-def test_a_forest_batch_by_hand_plain_and_filled_up() -> None:
-    rows = [scalar_like((*LONG, 1), (*LONG, 2, 3), "ba", 0.5), scalar_like((*LONG, 2, 3), (7,), "ba", 0.5)]
-    batch, filled = collate_forest(rows), collate_forest(rows, multiple=16)
-    assert batch.input_ids.tolist() == [[7, *LONG, 1, 2, 3]]
-    assert batch.position_ids.tolist() == [[0, *range(10), 10, 10, 11]]
-    assert batch.read_tokens.tolist() == [0, 11, 13] and batch.reads.tolist() == [[1, 2], [2, 0]]
-    assert batch.target.tolist() == [0.5, 0.5] and batch.sign.tolist() == [-1.0, -1.0] and len(batch) == 2
-    seen = dense_of(batch, batch.tree_mask)
-    assert torch.equal(dense_of(batch, batch.read_mask), seen[batch.read_tokens])
-    assert filled.input_ids.shape == (1, 16) and filled.tokens == batch.tokens == 14
-    assert torch.equal(filled.input_ids[:, :14], batch.input_ids) and filled.reads.tolist() == batch.reads.tolist()
-    wider = dense_of(filled, filled.tree_mask)
-    assert torch.equal(wider[:14, :14], seen) and not wider[:14, 14:].any() and not wider[14:, :14].any()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -12,14 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import tokenization_utils_base
 
-from crm.judges.crm_judge import CrmJudge
 from crm.model import encoding
-from crm.model.batching.loader import TrainLoader
-from crm.model.batching.plans import Padding
 from crm.model.encoding import Encoder, chat_template, pointwise_messages, system_text, token_ids
 from crm.model.heads import HEADS, LINEAR_HEADS, POINTWISE_INSTRUCTION
-from crm.model.late_reading import LateReader
-from crm.model.reward_model import RewardModel
 from crm.schema import GENERIC_CRITERION, Comparison, Message
 from tests.conftest import CONTROLS
 from tests.model.helpers import by_hand, conversations
@@ -160,37 +154,3 @@ def test_a_tokenizer_without_the_control_tokens_is_an_error() -> None:
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     with pytest.raises(ValueError, match=r"no single token <\|im_start\|>"):
         Encoder(PreTrainedTokenizerFast(tokenizer_object=backend), "scalar", 10)
-
-
-def hostile(words: random.Random, number: int) -> Comparison:
-    """A criterion, a system turn, a query and two responses, all of them drawn."""
-    criterion, system, query, a, b = ("".join(words.choices(PIECES, k=words.randint(1, 8))) for _ in range(5))
-    prompt, sides = (Message("system", system), Message("user", query)), ((Message("assistant", t),) for t in (a, b))
-    return Comparison(f"c{number}", f"p{number}", (f"x{criterion}",), prompt, *sides, "a")
-
-
-@pytest.mark.parametrize("head", HEADS)
-def test_training_and_judges_read_the_same_tokens(make_model, make_encoder, monkeypatch, head) -> None:
-    words, read, encoder = random.Random(2), set[tuple[int, ...]](), make_encoder(head, 4096)
-    rows = [row for row in (hostile(words, number) for number in range(6)) if row.response_a != row.response_b]
-    forward, vectors = RewardModel.forward, LateReader._vectors
-
-    def rows_of(batch: Any) -> set[tuple[int, ...]]:
-        lengths = batch.attention_mask.sum(dim=1).tolist()
-        return {tuple(ids[:length]) for ids, length in zip(batch.input_ids.tolist(), lengths, strict=True)}
-
-    def recorded(model: RewardModel, batch: Any) -> Any:
-        read.update(rows_of(batch))
-        return forward(model, batch)
-
-    def recorded_texts(reader: LateReader, texts: Any, *rest: Any) -> Any:
-        read.update(text[0] for text in texts)
-        return vectors(reader, texts, *rest)
-
-    monkeypatch.setattr(RewardModel, "forward", recorded)
-    monkeypatch.setattr(LateReader, "_vectors", recorded_texts)
-    loader = TrainLoader(lambda epoch: (rows, {}), encoder, Padding(4, pad_id=0), step=4, seed=0)
-    of_training = set().union(*map(rows_of, loader))
-    judge = CrmJudge(make_model(head, "llama"), encoder, batch_size=4)
-    assert sum(map(len, judge.read([(row, shown) for row in rows for shown in ("ab", "ba")]))) == 2 * len(rows)
-    assert of_training <= read and len(of_training) >= len(rows), "in training one order a row is drawn"

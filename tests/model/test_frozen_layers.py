@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ import torch
 from crm.model.attention.frozen_layers import FrozenLayers
 from crm.model.backbone import add_lora, build_tiny_backbone, freeze_lower_layers, without_lora_wrapper
 from crm.model.batching.batches import ROW_STEP, collate, collate_forest
-from crm.model.export import export_model, load_checkpoint
 from crm.model.reward_model import RewardModel, build_score
 from tests.conftest import rounding
 from tests.model.helpers import assert_same, outcome
@@ -142,17 +140,6 @@ def test_dropout_is_left_out_below(make_deep, batches) -> None:
     model, batch = keeping(make_deep(dropout=0.5)).train(), batches()[0]
     first, second = (one.frozen.states(batch) for one in (model, keeping(make_deep(dropout=0.0))))
     torch.testing.assert_close(first, second, rtol=0, atol=rounding(second))
-
-
-def test_nothing_that_is_kept_is_saved(make_deep, batches, tokenizer, tmp_path: Path) -> None:
-    plain, batch = make_deep(), batches()[0]
-    model = keeping(plain)
-    model(batch)
-    assert model.state_dict().keys() == plain.state_dict().keys()
-    export_model(model, tokenizer, tmp_path, {})
-    expected = plain(batch).preference_logit
-    loaded = load_checkpoint(tmp_path)[0](batch).preference_logit
-    torch.testing.assert_close(loaded, expected, rtol=0, atol=rounding(expected))
 
 
 @pytest.mark.parametrize("layers", [0, 1, 2])

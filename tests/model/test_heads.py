@@ -129,12 +129,6 @@ def test_states_are_standardised_once_by_the_tokens_of_responses() -> None:
     assert torch.equal(LateHead.of_weights(head.state_dict(), states.shape[1]).criterion.spread, head.response.spread)
 
 
-def test_sizes_are_read_off_the_weights() -> None:
-    head = LateHead.seeded(8, seed=1, kept=3, width=5)
-    again = LateHead.of_weights(head.state_dict(), 8)
-    assert (again.kept, again.width) == (3, 5)
-
-
 def test_what_nobody_asked_is_the_mean_square_of_all_other_differences() -> None:
     """Five texts of one token: three responses, two criteria."""
     head = LateHead.seeded(8, seed=2).eval()

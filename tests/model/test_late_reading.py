@@ -46,6 +46,9 @@ def test_every_batch_gives_the_same_scores_and_gradients(model, encoder, compari
         assert all(gradient.any() for gradient in found[-1][1].values()), "every weight is reached"
     for other in found[1:]:
         assert_same(other, found[0])
+    padded, filled = collate(rows, pad_id=0), collate_forest(rows, multiple=64)
+    assert filled.tokens == batch.tokens < filled.input_ids.shape[1], "what fills up a row is no work"
+    assert torch.equal(filled.target, padded.target) and torch.equal(filled.sign, padded.sign)
 
 
 def test_scores_are_products_of_vectors_made_apart(model, encoder, make_reader, comparisons) -> None:

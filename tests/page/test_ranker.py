@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.special import expit
-from scipy.stats import kendalltau
 
 from crm.criteria.pool import Criterion
 from crm.leaderboard.outcomes import LEAST_QUERIES
 from crm.leaderboard.ranking import Leaderboard
 from crm.page.profile import Profile
-from crm.page.ranker import Ranker, change, duels, why_invalid
+from crm.page.ranker import Ranker, duels, why_invalid
 from tests.page.conftest import small_bank
 from tests.page.counting import CountingReader, counting_ranker
 
@@ -132,13 +131,3 @@ def test_duels_are_the_queries_of_one_model(make_ranker: Any) -> None:
     why = "model: 'base' is the baseline, which has no comparison with itself; choose one of brief"
     with pytest.raises(ValueError, match=why):
         duels(ranking, "base")
-
-
-def test_a_change_has_tau_and_gains(make_ranker: Any) -> None:
-    ranker: Ranker = make_ranker()
-    first, second = board_of(ranker, LONG), board_of(ranker, Profile(criteria=("concise",)))
-    found = change(first, second)
-    rates = [[board.win_rates()[name] for name in first.win_rates()] for board in (first, second)]
-    assert found["tau"] == pytest.approx(kendalltau(*rates)[0])
-    assert [row["model"] for row in found["models"]] == ["brief", "base", "middle", "wordy"]
-    assert found["models"][0]["change"] == pytest.approx(second.win_rates()["brief"] - first.win_rates()["brief"])

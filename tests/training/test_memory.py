@@ -17,7 +17,6 @@ from crm.training.memory import (
     GIB,
     MemoryNeed,
     layer_bytes_per_token,
-    layers_with_gradient,
     settle_memory,
     training_need,
 )
@@ -85,17 +84,6 @@ def test_state_by_hand() -> None:
     need = training_need(model, 10, mixed=False)
     assert need.state == 16 * trained + 4 * (everything - trained)
     assert need.activations == 10 * 1 * layer_bytes_per_token(model.config, mixed=False)
-
-
-def test_layers_below_the_lowest_trained_weight_keep_nothing() -> None:
-    model = Qwen3Model(qwen3(32, 48, 2, 3, keys=1, size=16))
-    assert layers_with_gradient(model) == 3
-    model.requires_grad_(False)
-    assert layers_with_gradient(model) == 0
-    model.layers[1].mlp.up_proj.requires_grad_(True)
-    assert layers_with_gradient(model) == 2
-    model.embed_tokens.requires_grad_(True)
-    assert layers_with_gradient(model) == 3
 
 
 CHOICES = [
