@@ -10,6 +10,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from crm.io.files import typed_path
+from crm.model.manifest import MANIFEST
 from crm.training.config import TrainConfig
 
 log = logging.getLogger(__name__)
@@ -29,18 +30,28 @@ class AnotherRunError(ValueError):
 
 
 def check_unfinished(config: TrainConfig) -> None:
-    """Raise `AnotherRunError` where ``run_dir`` holds another run, unless ``overwrite=true`` or ``resume=true``."""
+    """Raise `AnotherRunError` where ``run_dir`` holds another run or model, unless ``overwrite=true`` or
+    ``resume=true``, and where the run would replace the model that it starts from."""
     folder = Path(config.run_dir)
-    if config.overwrite or config.resume:
+    if config.resume:
         return
-    if (folder / SUMMARY).is_file():
+    if config.model.path and Path(config.model.path).resolve().is_relative_to((folder / "model").resolve()):
         raise AnotherRunError(
-            f"hydra.run.dir={folder}: a finished run is there; name another folder, or overwrite=true replaces it"
+            f"model.path={config.model.path}: this run would replace it; name another folder, such as hydra.run.dir="
+            f"{typed_path(f'{folder}_2')}"
         )
-    if (folder / LAST).is_file():
+    if config.overwrite:
+        return
+    finished = (folder / SUMMARY).is_file()
+    if (folder / LAST).is_file() and not finished:
         raise AnotherRunError(
             f"hydra.run.dir={folder}: an interrupted run is there; go on with: python train.py resume="
             f"{typed_path(folder)}, or overwrite=true begins anew"
+        )
+    if finished or (folder / "model" / MANIFEST).is_file():
+        found = "a finished run" if finished else "a model"
+        raise AnotherRunError(
+            f"hydra.run.dir={folder}: {found} is there; name another folder, or overwrite=true replaces it"
         )
 
 
@@ -52,6 +63,7 @@ def finished_before(config: TrainConfig) -> bool:
     folder = Path(config.run_dir)
     finished = (folder / SUMMARY).is_file()
     if config.overwrite or not (finished or (folder / LAST).is_file()):
+        check_unfinished(config)
         return False
     settings: Any = OmegaConf.to_container(OmegaConf.structured(config))
     _check_same(folder, {**settings, "trainer": {k: v for k, v in settings["trainer"].items() if v != "auto"}})

@@ -99,7 +99,6 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
 
     splits = load_data(config.data, criteria=config.criteria)
     model, tokenizer = build_model(config)
-    _prepare_folder(Path(config.run_dir), settings, resumed=resume is not None)
     encoder = Encoder(tokenizer, model.head, config.model.max_length)
     data = PreferenceDataModule(config, splits.train, splits.validation, encoder, tokenizer.pad_token_id)
     counts = data.counts()
@@ -113,6 +112,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     rank_zero_only(show_counts)(splits.counts, counts)
     rank_zero_only(show_run)(config, model, counts["trained_on"], lit.total_steps)
 
+    _prepare_folder(Path(config.run_dir), settings, resumed=resume is not None)
     loggers, speed = run_loggers(config, settings, resume), Throughput()
     with finished(loggers):
         trainer = build_trainer(config, loggers, [speed, *callbacks], data.passes)
@@ -237,10 +237,9 @@ def build_trainer(config: TrainConfig, loggers: list[Any], callbacks: Sequence[C
 def _prepare_folder(run_dir: Path, settings: dict[str, Any], resumed: bool) -> None:
     """Write ``config.yaml``; a new run in an old folder starts without what is of another model."""
     if not resumed:
-        start = Path(settings["model"]["path"] or run_dir).resolve()  # processes that begin later read it too
-        for old in (run_dir / "checkpoints", run_dir / "model"):
-            if old.resolve() != start:
-                shutil.rmtree(old, ignore_errors=True)
+        shutil.rmtree(run_dir / "checkpoints", ignore_errors=True)
+        if (run_dir / "model" / MANIFEST).is_file():
+            shutil.rmtree(run_dir / "model")
         for name in ("metrics.csv", SUMMARY):
             (run_dir / name).unlink(missing_ok=True)
     replace_file(run_dir / "config.yaml", f"# crm {__version__}\n{OmegaConf.to_yaml(OmegaConf.create(settings))}")

@@ -21,8 +21,8 @@ from crm.config import compose
 from crm.model.batching.plans import Packing
 from crm.model.export import load_checkpoint
 from crm.training.config import TrainConfig
-from crm.training.resume import AnotherRunError, check_unfinished
-from crm.training.train import TrainingOutcome, _prepare_folder, run_training
+from crm.training.resume import AnotherRunError, check_unfinished, finished_before
+from crm.training.train import TrainingOutcome, run_training
 from tests.conftest import TINY_MODEL
 
 TINY = (
@@ -237,14 +237,15 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ("seed=7", "seed was 42, now 7"),
-        ("schedule.max_steps=9", r"schedule.max_steps was 0, now 9.*or name another folder"),
+        (("resume=true", "seed=7"), "seed was 42, now 7"),
+        (("resume=true", "schedule.max_steps=9"), r"schedule.max_steps was 0, now 9.*or name another folder"),
+        (("overwrite=true", "model.max_length=16"), "no comparison left to train on"),
     ],
 )
-def test_changed_settings_are_named_before_anything_is_written(changed: str, why: str, stopped: Path) -> None:
+def test_what_is_refused_is_named_before_anything_is_written(changed: tuple[str, ...], why: str, stopped: Path) -> None:
     before = {path: path.read_bytes() for path in stopped.rglob("*") if path.is_file()}
-    with pytest.raises(AnotherRunError, match=why):
-        train(stopped, "resume=true", changed)
+    with pytest.raises(ValueError, match=why):
+        train(stopped, *changed)
     assert {path: path.read_bytes() for path in stopped.rglob("*") if path.is_file()} == before
 
 
@@ -256,12 +257,21 @@ def test_a_new_run_in_an_old_folder_starts_anew(stopped: Path) -> None:
     with pytest.raises(RuntimeError, match="crashed"):
         train(stopped, "schedule.max_steps=1", callbacks=(StopAt(0),))
     assert not (stopped / "model").exists(), "the old run's model is no result of this one"
-    (stopped / "model").mkdir()
-    _prepare_folder(stopped, {"model": {"path": str(stopped / "model")}}, resumed=False)
-    assert (stopped / "model").exists(), "the new run begins there, in processes too that start later"
     train(stopped, "schedule.max_steps=1")
     assert pd.read_csv(stopped / "metrics.csv")["step"].max() == 0
     assert not (stopped / "checkpoints/best.ckpt").exists(), "no validation in one step: this is the old run's best"
+
+
+def test_a_model_is_replaced_only_when_asked_and_never_where_the_run_starts_from_it(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/crm.json").write_text("{}")
+    start = ("model=pretrained", f"model.path={tmp_path}/model")
+    for refuses in (check_unfinished, finished_before):
+        with pytest.raises(AnotherRunError, match="a model is there; name another folder"):
+            refuses(compose("train", TINY, tmp_path))
+        refuses(compose("train", [*TINY, "overwrite=true"], tmp_path))
+        with pytest.raises(AnotherRunError, match=f"would replace it; .* hydra.run.dir={tmp_path}_2"):
+            refuses(compose("train", ["overwrite=true", "data=simulation", *start], tmp_path))
 
 
 def test_a_run_goes_on_with_its_own_settings(tmp_path: Path) -> None:
