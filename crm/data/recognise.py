@@ -37,6 +37,8 @@ WINNERS = (
 AUTHORS = ("author", "model", "generator", "llm")
 """What columns of a table are often called, responses and authors without the _a, 2, ... behind it."""
 SINGLE = (*RESPONSES, "messages", "conversation", "conversations")
+PICKS = {"prompt": "query", "response_a": "a", "response_b": "b"}
+"""Columns of the page's own file of votes."""
 HELPSTEER3 = {"context", "response1", "response2", "overall_preference"}
 SIGNED = {"-3": "a", "-2": "a", "-1": "a", "0": "tie", "1": "b", "2": "b", "3": "b"}
 """HelpSteer3's preference: -3 where the first response is much better, 3 where the second is."""
@@ -119,6 +121,8 @@ def _published(names: Sequence[str], rows: Sequence[dict[str, Any]]) -> list[Rec
     own_fields = {each.name for each in fields(Preference)}
     if {"id", *VOTES.required} <= set(names) <= own_fields and isinstance(rows[0].get("prompt"), list):
         return [Recognised("records", about=tuple(names))]
+    if {*PICKS.values()} <= set(names):
+        return [_as_table(PICKS, VOTES.fields, names)]
     for name, columns in COLUMNS:
         if set(columns) <= set(names):
             return [Recognised(name, about=columns)]

@@ -16,8 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from crm.data import table
-from crm.data.recognise import Recognised, recognise
-from crm.data.table import first_rows
+from crm.data.recognise import recognise
 from crm.io.intake import Intake
 from crm.leaderboard.bank.bank import Bank
 from crm.page.profile import Profile
@@ -165,13 +164,11 @@ class Picking:
 
 def _read_votes(text: str) -> list[Preference]:
     """Raises ``ValueError`` that names the row."""
-    own = {"prompt": "query", "response_a": "a", "response_b": "b"}
     with TemporaryDirectory() as folder:
         file = Path(folder) / f"votes.{ {'{': 'jsonl', '[': 'json'}.get(text.lstrip()[:1], 'csv') }"
         file.write_text(text, encoding="utf-8", errors="replace")
         try:
-            ours = any(set(own.values()) <= set(row) for row in first_rows(file))
-            found = Recognised("table", own) if ours else recognise(str(file))
+            found = recognise(str(file))
             if found.name != "table":
                 raise ValueError(f"read as {found.name}; give a table with the columns query, a, b and winner")
             reading = Intake(strict=True)

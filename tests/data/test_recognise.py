@@ -63,6 +63,7 @@ READ: dict[str, tuple[str, str, dict[str, Any]]] = {
     "pairs under a question, marks": ("a.csv", "table", UNDER | {"question": MARKED}),
     "votes": ("votes.csv", "table", VOTE),
     "votes, in capitals": ("votes.csv", "table", CAPITALS),
+    "votes, of the page": ("picks.csv", "table", {"query": "Why?", "a": "Because.", "b": "So.", "winner": "b"}),
     "votes, by author": ("votes.json", "table", BY_AUTHOR | {"winner": "y"}),
     "helpsteer3": ("train.jsonl.gz", "table", HELPSTEER3),
     "arena": ("arena.jsonl", "arena", EVERY["arena"][1]("So.", "Because.")),
