@@ -54,7 +54,7 @@ OWN: dict[str, Source] = {
     "train_rows": Source("the published training rows", own.train_rows),
     "eval_rows": Source("the published evaluation rows", own.eval_rows, evaluation_only=True),
     "arena": Source("LMArena's public votes", own.arena),
-    "trl": Source("chosen and rejected responses, as TRL's trainers take them", own.trl),
+    "trl": Source("chosen and rejected responses, as TRL's trainers take them", table.trl),
     "personalized_rewardbench": Source(
         "Personalized RewardBench, its rubrics withheld", plain.personalized_rewardbench, evaluation_only=True
     ),

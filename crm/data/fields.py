@@ -21,13 +21,16 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 from crm.io.draws import turn
 from crm.io.intake import Intake
 from crm.io.rows import data_files, decode
-from crm.schema import Message, Preference, RecordError, Texts, check_response, messages, short, validated
+from crm.schema import Message, Preference, RecordError, Texts, check_response, folded, messages, short, validated
 
 Conversation = tuple[Message, ...]
 Row = dict[str, Any]
+Cell = tuple[Any, str]
+"""A value, and the name of its column."""
 Read = Callable[[Path, Intake], Iterator[Preference]]
 _MESSAGES = re.compile(r"""\s*\[\s*\{\s*["'](role|content)["']\s*:""")
 """How a text that is a list of messages begins."""
+_MARKS = re.compile(r"(?:\A\s*|\n\n)(Human|Assistant):[ \n]?")
 
 
 Text = Annotated[str, StringConstraints(pattern=r"\S")]
@@ -194,6 +197,40 @@ def split_shared(
         why = f"shares no leading turns with {fields[0]} that an assistant's turn follows in both"
         raise RecordError(fields[1], why)
     return a[:shared], a[shared:], b[shared:]
+
+
+def talk(value: Any, field: str, role: str) -> Conversation:
+    """As `asked` or `turns`; a text with the marks of Anthropic's hh-rlhf is their turns, but for an empty last one."""
+    marked = _MARKS.split(value)[1:] if isinstance(value, str) and _MARKS.match(value) else []
+    if "Assistant" not in marked[::2]:
+        return asked(value, field) if role == "user" else turns(value, field, role)
+    texts = zip(marked[::2], map(str.strip, marked[1::2]), strict=True)
+    found = [{"role": "user" if who == "Human" else "assistant", "content": text} for who, text in texts]
+    return messages(found if found[-1]["content"] or role == "assistant" else found[:-1], field)
+
+
+def pair_parts(prompt: Cell, first: Cell, second: Cell) -> tuple[Conversation, Conversation, Conversation]:
+    """Prompt and responses; these may be whole conversations, which share the prompt or have it as a user's turn."""
+    fields = first[1], second[1]
+    one, other = talk(*first, "assistant"), talk(*second, "assistant")
+    if prompt[0] is None:
+        if "assistant" in (one[0].role, other[0].role):
+            why = f"missing, and {' or '.join(fields)} is no whole conversation: nobody can tell where the prompt ends"
+            raise RecordError(prompt[1], why)
+        return split_shared(one, other, fields)
+    given = talk(*prompt, "user")
+    if not isinstance(prompt[0], str) or one[0].role == "assistant":
+        return given, one, other
+    shared, one, other = split_shared(one, other, fields)
+    questions = {folded(turn.content) for turn in shared if turn.role == "user"}
+    if folded(prompt[0]) not in questions and given != shared:
+        raise RecordError(prompt[1], f"is no user turn of the conversations in {' and '.join(fields)}")
+    return shared, one, other
+
+
+def under(system: str | None, prompt: Conversation) -> Conversation:
+    """The prompt after a system turn, unless it has one."""
+    return (Message("system", system), *prompt) if system and prompt[0].role != "system" else prompt
 
 
 def identity(given: Any, field: str, repeats: Counter[str], *content: object) -> str:

@@ -1,13 +1,12 @@
-"""Votes in this project's own fields, in the published formats, in LMArena's and in TRL's; a function each."""
+"""Votes in this project's own fields, in the published formats and in LMArena's; a function each."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +18,17 @@ from crm.data.fields import (
     Conversation,
     Row,
     any_text,
-    asked,
-    criteria_cell,
     identity,
     items,
-    optional_text,
     require,
     rows_of,
     split_shared,
     string_list,
-    turns,
 )
-from crm.data.public.pairs import chosen_pair, two_sided
+from crm.data.public.pairs import two_sided
 from crm.data.splits import Splits
 from crm.io.draws import turn
 from crm.io.files import drafted
-from crm.io.rows import printable
 from crm.schema import Message, Preference, RecordError, Side, folded, messages, short
 
 TRAIN_FIELDS = (
@@ -49,12 +43,6 @@ WINNERS: dict[str, Side] = {"model_a": "a", "model_b": "b"} | dict.fromkeys(
 FLAGS = {"winner_model_a": "a", "winner_model_b": "b", "winner_tie": "tie"}
 UNFINISHED = "splits/unfinished"
 """A file that is in a dataset while `prepare.py` writes its parts."""
-MOST_UNREAD = 40
-"""Columns of a row that are counted as unread."""
-CHOSEN = ("chosen", "rejected")
-TRL_FIELDS = ("id", "prompt", *CHOSEN, "criteria", "criteria_rejected")
-TRL_MORE = ("topic", "author_chosen", "author_rejected", "reason", "system")
-_MARKS = re.compile(r"(?:\A\s*|\n\n)(Human|Assistant):[ \n]?")
 _TURNS = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
 _NESTED = {"prompt": _TURNS, "response_a": _TURNS, "response_b": _TURNS} | dict.fromkeys(
     ("criteria_a", "criteria_b", "criteria_topics_a", "criteria_topics_b"), pa.list_(pa.string())
@@ -225,64 +213,3 @@ def _conversation(value: Any, field: str) -> Conversation:
             message = {**message, "content": part.get("text")}
         plain.append(message)
     return messages(plain, field)
-
-
-@rows_of(drop_identical=True)
-def trl(row: Row, at: At) -> Preference:
-    """Preferences as TRL's trainers take them (https://huggingface.co/docs/trl/dataset_formats).
-
-    With ``prompt``, ``chosen`` and ``rejected`` continue it, or are whole conversations that have it as a user's turn.
-    Without, the prompt is the leading turns that both conversations share. Optional are ``id``, ``criteria`` (of the
-    user who chose) and ``criteria_rejected``, and `TRL_MORE`. Which side is A is drawn.
-    """
-    require(row, CHOSEN)
-    for name in ("image", "images"):
-        if row.get(name):
-            raise RecordError(name, "the row has images; only text is read")
-    for name in islice(row.keys() - {*TRL_FIELDS, *TRL_MORE, "image", "images"}, MOST_UNREAD):
-        at.counts[f"unread_column_{printable(name)}"] = 1
-    prompt, chosen, rejected = pair_parts(row)
-    topic, first, second, reason, system = (optional_text(row.get(name), name) for name in TRL_MORE)
-    prompt = under(system, prompt)
-    given, against = (criteria_cell(row.get(name), name) for name in ("criteria", "criteria_rejected"))
-    criteria = (given, against) if given or against else ()  # two users may say different things of one pair
-    name = f"trl-{identity(row.get('id'), 'id', at.repeats, prompt, chosen, rejected, *criteria)}"
-    more: dict[str, Any] = {"authors": (first, second), "topic": topic, "reason": reason}
-    return chosen_pair(name, prompt, chosen, rejected, source="trl", criteria=given, criteria_rejected=against, **more)
-
-
-def under(system: str | None, prompt: Conversation) -> Conversation:
-    """The prompt after a system turn, unless it has one."""
-    return (Message("system", system), *prompt) if system and prompt[0].role != "system" else prompt
-
-
-def talk(value: Any, field: str, role: str) -> Conversation:
-    """As `asked` or `turns`; a text with the marks of Anthropic's hh-rlhf is their turns, but for an empty last one."""
-    marked = _MARKS.split(value)[1:] if isinstance(value, str) and _MARKS.match(value) else []
-    if "Assistant" not in marked[::2]:
-        return asked(value, field) if role == "user" else turns(value, field, role)
-    texts = zip(marked[::2], map(str.strip, marked[1::2]), strict=True)
-    found = [{"role": "user" if who == "Human" else "assistant", "content": text} for who, text in texts]
-    return messages(found if found[-1]["content"] or role == "assistant" else found[:-1], field)
-
-
-def pair_parts(row: Row, fields: tuple[str, str] = CHOSEN) -> tuple[Conversation, Conversation, Conversation]:
-    """Prompt, and both responses, which are in ``fields``."""
-    chosen, rejected = (talk(row[name], name, "assistant") for name in fields)
-    if row.get("prompt") is None:
-        if "assistant" in (chosen[0].role, rejected[0].role):
-            why = f"missing, and {' or '.join(fields)} is no whole conversation: nobody can tell where the prompt ends"
-            raise RecordError("prompt", why)
-        return split_shared(chosen, rejected, fields)
-    prompt = talk(row["prompt"], "prompt", "user")
-    if isinstance(row["prompt"], str) and chosen[0].role != "assistant":
-        shared, chosen, rejected = split_shared(chosen, rejected, fields)
-        questions = {folded(turn.content) for turn in shared if turn.role == "user"}
-        if folded(row["prompt"]) not in questions and prompt != shared:
-            raise RecordError("prompt", f"is no user turn of the conversations in {' and '.join(fields)}")
-        return shared, chosen, rejected
-    for name, response in zip(fields, (chosen, rejected), strict=True):
-        if response[0].role != "assistant":
-            why = f"starts with the {response[0].role}'s turn; leave prompt out where conversations are whole"
-            raise RecordError(name, why)
-    return prompt, chosen, rejected

@@ -136,7 +136,7 @@ def _pairs(names: Sequence[str], rows: Sequence[dict[str, Any]]) -> list[Recogni
     prompts = _named("prompt", PROMPTS, _plain(names))
     whole = any(isinstance(row.get("chosen"), list) or str(row.get("chosen")).startswith("[{") for row in rows)
     if whole or not prompts or "prompt" in names:
-        return [Recognised("trl", about=tuple(name for name in (*own.TRL_FIELDS, *own.TRL_MORE) if name in names))]
+        return [Recognised("trl", about=tuple(name for name in PAIRS.fields if name in names))]
     return [_as_table({"prompt": prompt}, PAIRS.fields, names) for prompt in prompts]
 
 

@@ -2,8 +2,8 @@
 
 A field is read from the column that ``columns`` names for it, or else from the column of its own name. A table has one
 of two layouts: `VOTES`, two responses and a winner, or `PAIRS`, a chosen and a rejected response. Only the required
-fields must have a column. Responses and prompt are plain text (one turn) or a list of messages; ``id`` is text or a
-whole number, or else a digest of the row. Columns that nothing is read from are counted (``unread_column_<name>``).
+fields must have a column. Responses and prompt are as in `crm.data.fields.pair_parts`; ``id`` is text or a whole
+number, or else a digest of the row. Columns that nothing is read from are counted (``unread_column_<name>``).
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from crm.config import hydra_value, nearest
-from crm.data.fields import criteria_cell, identity, optional_text, records_of, require, turns
-from crm.data.own import talk, under
+from crm.data.fields import criteria_cell, identity, optional_text, pair_parts, records_of, require, under
 from crm.data.public.pairs import chosen_pair
 from crm.io import rows as formats
 from crm.io.intake import Intake
@@ -29,21 +29,26 @@ from crm.schema import SIDES, Preference, RecordError, folded
 class Layout(NamedTuple):
     """The fields of a table."""
 
-    required: tuple[str, ...]
+    responses: tuple[str, str]
     criteria: tuple[str, str]
-    """Of the first response in ``required``, and of the second."""
+    """Of the first response, and of the second."""
     authors: tuple[str, str]
+    winner: tuple[str, ...] = ()
 
     @property
     def fields(self) -> tuple[str, ...]:
         """All of them."""
-        return (*self.required, "id", *self.criteria, "topic", *self.authors, "reason", "system")
+        more = ("id", *self.criteria, "topic", *self.authors, "reason", "system")
+        return ("prompt", *self.responses, *self.winner, *more)
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Those that need a column; conversations that were compared hold their prompt."""
+        return self.fields[:4] if self.winner else self.responses
 
 
-VOTES = Layout(("prompt", "response_a", "response_b", "winner"), ("criteria_a", "criteria_b"), ("author_a", "author_b"))
-PAIRS = Layout(
-    ("prompt", "chosen", "rejected"), ("criteria", "criteria_rejected"), ("author_chosen", "author_rejected")
-)
+VOTES = Layout(("response_a", "response_b"), ("criteria_a", "criteria_b"), ("author_a", "author_b"), ("winner",))
+PAIRS = Layout(("chosen", "rejected"), ("criteria", "criteria_rejected"), ("author_chosen", "author_rejected"))
 LOOK_AHEAD = 100
 """Rows whose keys are the columns of a file."""
 MOST = 40
@@ -66,17 +71,18 @@ def first_rows(file: Path) -> list[dict[str, Any]]:
 
 
 def read(
-    path: Path, reading: Intake, *, columns: Mapping[str, str], winners: Mapping[str, str]
+    path: Path, reading: Intake, *, columns: Mapping[str, str], winners: Mapping[str, str], source: str = "table"
 ) -> Iterator[Preference]:
     """Records of one file, or of every data file of a folder.
 
     ``columns`` maps our fields to the file's columns, ``winners`` cells of the winner column to ``a``, ``b``, ``tie``.
+    ``trl`` as the ``source`` are pairs, with ids of their own.
     """
     repeats: Counter[str] = Counter()
     for file in data_files(path):
         first = first_rows(file)
         names = list(dict.fromkeys(name for row in first for name in row))
-        layout = _layout(columns, winners, names)
+        layout = PAIRS if source == "trl" else _layout(columns, winners, names)
         used = _columns(file, columns, layout, names)
         reading.counts.update(
             {f"unread_column_{printable(name)}": 1 for name in [*names][:MOST] if name not in used.values()}
@@ -89,9 +95,13 @@ def read(
 
         def parse(row: dict[str, Any], _line: int) -> Preference:
             require(row, [used[field] for field in layout.required], null)  # noqa: B023 - used at once
-            return _record(row, used, layout, sides, repeats)  # noqa: B023 - used at once
+            return _record(row, used, layout, sides, repeats, source)  # noqa: B023 - used at once
 
         yield from records_of(file, reading, parse)
+
+
+trl = partial(read, columns={}, winners={}, source="trl")
+"""Preferences as TRL's trainers take them (https://huggingface.co/docs/trl/dataset_formats), and `PAIRS` has more."""
 
 
 def _layout(given: Mapping[str, str], winners: Mapping[str, str], names: list[str]) -> Layout:
@@ -124,26 +134,33 @@ def _columns(file: Path, given: Mapping[str, str], layout: Layout, names: list[s
 
 
 def _record(
-    row: dict[str, Any], used: dict[str, str], layout: Layout, sides: Winners | None, repeats: Counter[str]
+    row: dict[str, Any], used: dict[str, str], layout: Layout, sides: Winners | None, repeats: Counter[str], source: str
 ) -> Preference:
+    for name in ("image", "images") if layout is PAIRS else ():
+        if row.get(name):
+            raise RecordError(name, "the row has images; only text is read")
     cells = {field: (row.get(column), column) for field, column in used.items()}
     none = (None, "")
-    prompt = under(optional_text(*cells.get("system", none)), talk(*cells["prompt"], "user"))
-    first, second = (turns(*cells[field], "assistant") for field in layout.required[1:3])
+    prompt, first, second = pair_parts(
+        cells.get("prompt", (None, "prompt")), *(cells[field] for field in layout.responses)
+    )
+    prompt = under(optional_text(*cells.get("system", none)), prompt)
     topic, *authors, reason = (optional_text(*cells.get(field, none)) for field in ("topic", *layout.authors, "reason"))
     of_first, of_second = (criteria_cell(*cells.get(field, none)) for field in layout.criteria)
     side = sides.side(cells["winner"][0], (authors[0], authors[1])) if sides else "a"
-    content = (prompt, first, second, side, of_first, of_second, topic, *authors, reason)
+    content: tuple[object, ...] = ((prompt, first, second, side, of_first, of_second, topic, *authors, reason),)
+    if source == "trl":
+        content = prompt, first, second, *((of_first, of_second) if of_first or of_second else ())
     given, column = cells.get("id", none)
     given = None if given == "" else given
-    name = identity(given, column, repeats, content)
+    name = identity(given, column, repeats, *content)
     return chosen_pair(
-        f"table-{name}" if given is None else name,
+        name if given is not None and source == "table" else f"{source}-{name}",
         prompt,
         first,
         second,
         first=None if layout is PAIRS else True,
-        source="table",
+        source=source,
         topic=topic,
         authors=(authors[0], authors[1]),
         criteria=of_first,

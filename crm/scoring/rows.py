@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from crm.data.fields import items, optional_text, split_shared, turns
-from crm.data.own import pair_parts, talk, under
+from crm.data.fields import items, optional_text, pair_parts, split_shared, talk, turns, under
 from crm.leaderboard.bank.responses import prompt_cell
 from crm.rewards.scoring import Group, Turns, criteria_texts
 from crm.schema import RecordError, check_response
@@ -72,7 +71,7 @@ def _conversations(row: Mapping[str, Any], named: Mapping[str, Any]) -> tuple[Tu
     if _prompt_name(row) is not None:
         name, prompt = prompt_cell(row, PROMPTS)
         if whole and len(fields) == 2:
-            return pair_parts({**named, "prompt": prompt}, (fields[0], fields[1]))
+            return pair_parts((prompt, name), *((named[field], field) for field in fields))
         blank = isinstance(prompt, str) and not prompt.strip()
         return turns(prompt, name, "user") if blank else talk(prompt, name, "user"), *given.values()
     if not whole or len(fields) > 2:

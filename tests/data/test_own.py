@@ -50,7 +50,7 @@ TRAIN = {
 READERS: dict[str, tuple[Any, Any]] = {
     "table": (BARE, lambda a, b: {"prompt": "Why?", "response_a": a, "response_b": b, "winner": "a"}),
     "pairs": (BARE, lambda a, b: {"prompt": "Why?", "chosen": a, "rejected": b}),
-    "trl": (own.trl, lambda a, b: {"prompt": "Why?", "chosen": a, "rejected": b}),
+    "trl": (table.trl, lambda a, b: {"prompt": "Why?", "chosen": a, "rejected": b}),
     "arena": (own.arena, lambda a, b: {**ARENA, "conversation_a": chat("Why?", a), "conversation_b": chat("Why?", b)}),
     "train_rows": (own.train_rows, lambda a, b: {**TRAIN, "model_a": chat("Why?", a), "model_b": chat("Why?", b)}),
 }
@@ -129,23 +129,23 @@ TRL_FORMS: dict[str, Row] = {
 @pytest.mark.parametrize("parquet", [False, True])
 @pytest.mark.parametrize("form", TRL_FORMS)
 def test_every_form_of_trl_is_the_same_record(tmp_path: Path, form: str, parquet: bool) -> None:
-    (record,), _ = read(tmp_path, own.trl, TRL_FORMS[form], parquet=parquet)
-    assert [record] == read(tmp_path, own.trl, TRL_FORMS["text"])[0]
+    (record,), _ = read(tmp_path, table.trl, TRL_FORMS[form], parquet=parquet)
+    assert [record] == read(tmp_path, table.trl, TRL_FORMS["text"])[0]
     assert (record.prompt, sides(record)) == ((Message("user", "Why?"),), ("So.", "Because."))
 
 
 def test_shared_turns_are_the_prompt_and_the_side_is_drawn_by_the_id(tmp_path: Path) -> None:
     row = {"chosen": chat("Hi", "Ho", "More", "A"), "rejected": chat("Hi", "Ho", "More", "B")}
-    found = read(tmp_path, own.trl, *({**row, "id": n} for n in range(200)))[0]
+    found = read(tmp_path, table.trl, *({**row, "id": n} for n in range(200)))[0]
     assert {(record.query, len(record.prompt), sides(record)) for record in found} == {("Hi", 3, ("A", "B"))}
     assert 70 < Counter(record.winner for record in found)["a"] < 130 and found[7].id == "trl-7"
     apart = {"chosen": chat("Hi", "A1", "More", "A2"), "rejected": chat("Hi", "B")}
-    assert sides(read(tmp_path, own.trl, apart)[0][0]) == ("A1 | More | A2", "B")
+    assert sides(read(tmp_path, table.trl, apart)[0][0]) == ("A1 | More | A2", "B")
 
 
 def test_criteria_speak_for_the_chosen_side(tmp_path: Path) -> None:
     row = {**TRL_FORMS["text"], "criteria": "Short; Kind", "criteria_rejected": ["Blunt"]}
-    (record, plain), _ = read(tmp_path, own.trl, row, TRL_FORMS["text"])
+    (record, plain), _ = read(tmp_path, table.trl, row, TRL_FORMS["text"])
     of_winner = [record.criteria_a, record.criteria_b][:: 1 if record.winner == "a" else -1]
     assert of_winner == [("Short", "Kind"), ("Blunt",)]
     assert plain.id.startswith("trl-") and record.id not in plain.id + "-2"
@@ -156,13 +156,13 @@ def test_the_marks_of_hh_rlhf_are_turns(tmp_path: Path) -> None:
     better, worse = " It scatters\n\nblue light.", " No Human: knows."
     whole = {"chosen": start + better, "rejected": start + worse}
     split = {"prompt": start, "chosen": better.strip(), "rejected": worse.strip()}
-    records = [read(tmp_path, own.trl, row)[0][0] for row in (whole, split)]
+    records = [read(tmp_path, table.trl, row)[0][0] for row in (whole, split)]
     for record in records:
         assert record.prompt == tuple(
             Message(*turn) for turn in (("user", "Hi."), ("assistant", "Hello!"), ("user", "Why is the sky blue?"))
         )
         assert sides(record) == ("It scatters\n\nblue light.", "No Human: knows.")
-    (plain,), _ = read(tmp_path, own.trl, {"prompt": "Human: or machine?", "chosen": "a", "rejected": "b"})
+    (plain,), _ = read(tmp_path, table.trl, {"prompt": "Human: or machine?", "chosen": "a", "rejected": "b"})
     assert plain.prompt == (Message("user", "Human: or machine?"),)
 
 
@@ -175,7 +175,7 @@ def test_columns_beside_conversations_are_read_or_counted(tmp_path: Path) -> Non
         "margin": 2,
         "tag": None,
     }
-    (record,), reading = read(tmp_path, own.trl, TRL_FORMS["an implicit prompt"] | more)
+    (record,), reading = read(tmp_path, table.trl, TRL_FORMS["an implicit prompt"] | more)
     assert (record.reason, record.topic) == ("Brief.", "Art")
     assert (record.author_a, record.author_b) == (("gpt-x", None) if record.winner == "a" else (None, "gpt-x"))
     assert record.prompt == (Message("system", "Be kind."), Message("user", "Why?"))
