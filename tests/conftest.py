@@ -1,7 +1,5 @@
 """What the tests of the model side share: a tokenizer, tiny models, hand-written records, what rounding may do."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import multiprocessing.process

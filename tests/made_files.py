@@ -1,7 +1,5 @@
 """Made-up data: rows written in the format that a file's name tells, what their records say, outcomes by hand."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -1,7 +1,5 @@
 """An HTTP server of this project in a thread."""
 
-from __future__ import annotations
-
 import socket
 import threading
 import time

@@ -1,7 +1,5 @@
 """The Python API says what the judge under it says, for every head; nothing unread becomes a number."""
 
-from __future__ import annotations
-
 import json
 import math
 import warnings

@@ -1,7 +1,5 @@
 """Words of a command line: files, names of other libraries, ranks of a launcher, help; how a sweep or Ctrl-C ends."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

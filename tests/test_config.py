@@ -1,7 +1,5 @@
 """Every option of every group composes, the paper's recipe has the paper's numbers, impossible settings are errors."""
 
-from __future__ import annotations
-
 import re
 from itertools import zip_longest
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The README and docs are true: examples are read by the code they describe, snippets run."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import random

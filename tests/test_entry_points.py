@@ -1,7 +1,5 @@
 """evaluate.py and leaderboard.py as a user meets them: a model, its own data or typed ones, likely mistakes."""
 
-from __future__ import annotations
-
 import json
 import logging
 from dataclasses import asdict, fields

@@ -1,7 +1,5 @@
 """docs/extending.md: its package, installed as pip would, adds a head, a judge, a source, a suite and a bank."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """Every notebook runs from top to bottom, on less data, and is committed as a run leaves it, to be read."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Records: what they refuse and how they say so, JSON there and back, the key of a prompt."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

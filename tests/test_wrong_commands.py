@@ -1,7 +1,5 @@
 """Wrong command lines, each really run: exit code 2, one line that names what is wrong, no traceback, no run."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Callable

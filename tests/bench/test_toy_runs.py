@@ -1,7 +1,5 @@
 """Benchmarks at toy size: their files, alternating rounds, parity with stock transformers, the memory estimate."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from argparse import Namespace

@@ -1,7 +1,5 @@
 """A row of every benchmark in the form its owners publish, and what is read of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Scores of benchmarks against numbers worked out by hand, and against RewardBench's code written a second time."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

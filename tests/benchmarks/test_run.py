@@ -1,7 +1,5 @@
 """``evaluate.py suite=<benchmark>`` from the command line: what is written, what is gone on with, what is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a model is shown, what it may reply, and what becomes of each row."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Grades by a language model: what is asked, and what becomes of every kind of reply."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

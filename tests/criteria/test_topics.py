@@ -1,7 +1,5 @@
 """Topics of a dozen sentences: groups, keywords by hand, names by a model, edges."""
 
-from __future__ import annotations
-
 import importlib.util
 import random
 from pathlib import Path

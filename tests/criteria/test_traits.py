@@ -1,7 +1,5 @@
 """Traits of texts: each measure by hand, the two sides by symmetry, wordings by the rules for a model's criteria."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Comparisons of votes: whose criteria are shown, in which direction, and suites that are drawn from the data alone."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from typing import Any

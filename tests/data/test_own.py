@@ -1,7 +1,5 @@
 """Formats of one's own votes: each becomes the record written by hand, and each fault is named."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Personalized RewardBench as an evaluation: what a judge sees of a user, on small files of the published shape."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The public sets: small made-up files by hand, and the published files to the last row where they are at hand."""
 
-from __future__ import annotations
-
 import json
 import statistics
 from collections import Counter

@@ -1,7 +1,5 @@
 """``data=<file>``: files as strangers have them, read to the last field, and files that no format or several fit."""
 
-from __future__ import annotations
-
 import logging
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Votes follow the true utilities but for noise, nothing but the criteria tells who won, and held out means absent."""
 
-from __future__ import annotations
-
 import re
 import statistics
 from collections import Counter

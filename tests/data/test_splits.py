@@ -1,7 +1,5 @@
 """Splits by prompt: near-duplicates stay together and parts have their sizes, in one source and in several."""
 
-from __future__ import annotations
-
 import random
 import unicodedata
 from collections import Counter

@@ -1,7 +1,5 @@
 """A table of one's own: mapped columns, winners and criteria, each checked by hand."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Chat endpoints on 127.0.0.1: one that answers as its test says, one that repeats what it is asked."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections import Counter

@@ -1,7 +1,5 @@
 """Whatever an endpoint does, a request ends in a valid value or a failure of a known kind."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections import Counter

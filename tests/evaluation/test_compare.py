@@ -1,7 +1,5 @@
 """Paired comparisons against statsmodels, all sign patterns and symmetries; the tables of a sweep's folder."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

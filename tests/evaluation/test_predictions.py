@@ -1,7 +1,5 @@
 """Prediction files: both orders of every comparison once, however often a run was stopped, about the record's A."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

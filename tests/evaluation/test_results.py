@@ -1,7 +1,5 @@
 """Summaries of small prediction files by hand; `evaluate.py` by its settings, and what it writes for other tools."""
 
-from __future__ import annotations
-
 import json
 import logging
 import math

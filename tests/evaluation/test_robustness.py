@@ -1,7 +1,5 @@
 """Attacks and their neutral twins; shares counted by hand, judges that withstand and that do not, the command."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests of experiments and studies are slow ones: `make quick` is about the library."""
 
-from __future__ import annotations
-
 import queue
 from collections.abc import Callable, Sequence
 from pathlib import Path

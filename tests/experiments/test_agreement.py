@@ -1,7 +1,5 @@
 """Spearman's rho with ratings: by hand on two small groups, by symmetry, and on real ratings."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a sweep costs beforehand, against sums done by hand."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

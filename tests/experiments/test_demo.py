@@ -1,7 +1,5 @@
 """The demo at the size of a test: its numbers are recomputed from the files it leaves behind, by another route."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Every judge can be made and asked; what is saved becomes results; a mistake is one sentence."""
 
-from __future__ import annotations
-
 import json
 from itertools import permutations
 from pathlib import Path

@@ -1,7 +1,5 @@
 """GRPO against a reward model: what counts as gold, how far a policy is from its start, and one whole tiny run."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Jobs in processes of their own: results come back, an error ends the call at once, what is made is not made again."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Plans of every scale: runs that mean the same are one, every row is made, and all of it composes."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import replace
 from pathlib import Path

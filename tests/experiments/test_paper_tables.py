@@ -1,7 +1,5 @@
 """All tables of a tiny grid: cells by hand and against the runs behind them; a second call trains what is gone."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

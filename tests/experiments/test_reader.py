@@ -1,7 +1,5 @@
 """The reader's sentences and training: what is drawn, what is held out, and a file that is read back."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

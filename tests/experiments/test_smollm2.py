@@ -1,7 +1,5 @@
 """SmolLM2 from its package: the saved folder says exactly what the GGUF says. Skips where the package is absent."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

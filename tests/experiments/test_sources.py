@@ -1,7 +1,5 @@
 """The sets of experiments/sources: made-up rows by hand, the published files to the last row where they are at hand."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path

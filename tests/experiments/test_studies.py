@@ -1,7 +1,5 @@
 """Small studies: best of n, human labels, leaderboards of all axes, picks, and the HTML report that shows them."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """A stranger's first hour: the lines of ``commands.txt`` do what was meant, or say in a sentence why not."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """Datasets of a hub, by a stand-in for its client: what is asked for, and what each trouble is called."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

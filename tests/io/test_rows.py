@@ -1,7 +1,5 @@
 """Rows of files: every fault names file, line and field, the rows around it survive; texts are measured in words."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tiny models of a hub as folders; a judge that reads everything."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

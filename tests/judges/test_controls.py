@@ -1,7 +1,5 @@
 """Judges that know nothing, and the one that knows the truth: what they say is checked by hand and by symmetry."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Reward models of a hub: scores against transformers by itself and against our own judge, and every refusal."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

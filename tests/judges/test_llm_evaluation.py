@@ -1,7 +1,5 @@
 """``evaluate.py judge=llm`` as a user meets it: an endpoint that prefers length is the length judge, and mistakes."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re
@@ -28,10 +26,6 @@ def evaluate(folder: Path, judge: str, *overrides: str) -> dict[tuple[str, str],
     return {(row.suite, row.metric): row for row in results}
 
 
-def at(chat: Chat, *overrides: str) -> tuple[str, ...]:
-    return f"judge.base_url={chat.url}", "judge.model=tiny-judge", "judge.attempts=1", *overrides
-
-
 def words(turns: list[dict[str, str]]) -> int:
     return sum(len(turn["content"].split()) for turn in turns)
 
@@ -51,6 +45,10 @@ class Chat:
         self.count += 1
         self.keys.add(headers["authorization"])
         return self.answer(json.loads(body["messages"][-1]["content"]))
+
+
+def at(chat: Chat, *overrides: str) -> tuple[str, ...]:
+    return f"judge.base_url={chat.url}", "judge.model=tiny-judge", "judge.attempts=1", *overrides
 
 
 def says_longer(material: dict[str, Any]) -> Answer:

@@ -1,7 +1,5 @@
 """A language model as a judge, against an endpoint of our own: signs, failures, what is asked again, what is kept."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """How far a refusal reaches, on sentences as people type them."""
 
-from __future__ import annotations
-
 import pytest
 
 from crm.judges.sentence_reader import bundled_reader

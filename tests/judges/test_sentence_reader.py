@@ -1,7 +1,5 @@
 """The bundled reader: sentences as people type them, and how they are split."""
 
-from __future__ import annotations
-
 import pytest
 
 from crm.criteria.counting import MEASURES

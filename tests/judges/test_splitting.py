@@ -1,7 +1,5 @@
 """Sentences that are taken apart, and what their parts say about one another."""
 
-from __future__ import annotations
-
 import pytest
 
 from crm.judges.sentence_reader import STRONG, WEAK, bundled_reader

@@ -1,7 +1,5 @@
 """Banks: what is saved comes back, faults are named with their place; made a model at a time, by files or endpoints."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

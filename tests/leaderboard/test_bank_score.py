@@ -1,7 +1,5 @@
 """`bank.py score`: columns by a language model, by models of every head, by people; stopped runs, and the ranking."""
 
-from __future__ import annotations
-
 import json
 import logging
 import multiprocessing

@@ -1,7 +1,5 @@
 """The index of a bank: its scores are the judge's own, a stopped build goes on, a new model adds its responses only."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence

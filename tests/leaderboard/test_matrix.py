@@ -1,7 +1,5 @@
 """A matrix of criteria: what is counted, what comes from a file, what is missing, and what stays on disk."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

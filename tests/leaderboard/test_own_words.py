@@ -1,7 +1,5 @@
 """Rankings by own words: the right way round, with what was understood, and with no number where nothing was."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Published banks: what their files hold comes back, what is left out is counted; smaller banks are drawn evenly."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Leaderboards of small banks against sums by hand, SciPy's paired test, symmetries and simulated truth."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Scoring a bank: outcomes against scores worked out one response at a time; responses that are no answer."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What tests of models share: outcomes of a batch, messages written out by hand, Qwen3's published sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Forests against padded batches, the pruned last layer against the full one: same logits, same gradients."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Backbones: what does not fit or would be pooled wrongly is an error, what is cut, adapted, drawn."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

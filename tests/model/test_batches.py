@@ -1,7 +1,5 @@
 """Batches: tensors by hand, forests against dense masks, and a score that depends on its own comparison alone."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from typing import Any

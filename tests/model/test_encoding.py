@@ -1,7 +1,5 @@
 """One renderer: our segments against the exported template, hostile texts, the same tokens for training and judges."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 from typing import Any

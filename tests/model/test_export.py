@@ -1,7 +1,5 @@
 """Model folders: stock transformers loads them offline and gets our numbers; what does not fit is one sentence."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Models in folders, runs and on a hub: what is out of reach is a sentence within seconds."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """Frozen layers that are run once: the numbers of the plain run, and how often the layers are called."""
 
-from __future__ import annotations
-
 import copy
 import logging
 from collections.abc import Callable, Iterator

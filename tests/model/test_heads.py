@@ -1,7 +1,5 @@
 """Heads and losses: symmetries, where they read, float32 differences, numbers by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """A whole model with a late head: one score from every kind of batch, and from vectors made apart."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Loaders and plans: what an epoch holds, where a resumed run goes on, what several ranks read, packs of equal work."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from dataclasses import replace

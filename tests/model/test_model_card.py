@@ -1,7 +1,5 @@
 """The model card: what it says is true, its lines run, and sections are put in their place."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from pathlib import Path

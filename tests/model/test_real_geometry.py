@@ -1,7 +1,5 @@
 """Qwen3 0.6B to 8B without weights, from their published configurations: what a GPU would be given."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

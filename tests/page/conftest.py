@@ -1,7 +1,5 @@
 """Banks and scorers without a model, servers of them, and a browser."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

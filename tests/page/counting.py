@@ -1,7 +1,5 @@
 """A reader of the kind that an index needs, without a model: it counts what responses have and knows a dozen words."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

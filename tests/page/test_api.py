@@ -1,7 +1,5 @@
 """The HTTP API by route: what it answers is what the ranker says, and a mistake is a sentence."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

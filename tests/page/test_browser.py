@@ -1,7 +1,5 @@
 """The page in Chromium: a ranking from the first look on, every view for everybody, hostile texts."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import cycle

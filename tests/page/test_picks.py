@@ -1,7 +1,5 @@
 """Picking over HTTP: stateless, the same as a session by hand."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Rankings: the part of a bank, an index, lines that are not understood, rankings that are not valid, reasons."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

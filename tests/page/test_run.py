@@ -1,7 +1,5 @@
 """What the server opens before it serves."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page by own words: what a line was read as, what was not understood, presets, and whose "most people" are."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Votes of somebody who follows one criterion of the pool, in a random judge's eyes: that criterion comes out."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Choices and the posterior by hand, by finite differences and beside a general optimizer."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, minimize

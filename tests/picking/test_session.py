@@ -1,7 +1,5 @@
 """A person picks: the same question for the same picks, a ranking that gets right, noise that stays undecided."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

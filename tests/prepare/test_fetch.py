@@ -1,7 +1,5 @@
 """``prepare.py fetch=<set>``: pins of the owners' own files, checked against a copy of them where there is one."""
 
-from __future__ import annotations
-
 import gzip
 import logging
 import re

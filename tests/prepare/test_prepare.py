@@ -1,7 +1,5 @@
 """From votes to a dataset folder: what is in it, what is never in it, and what does not move."""
 
-from __future__ import annotations
-
 import csv
 import json
 import logging

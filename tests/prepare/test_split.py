@@ -1,7 +1,5 @@
 """Which topics are held out, and where each row goes, by hand."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

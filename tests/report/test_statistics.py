@@ -1,7 +1,5 @@
 """Intervals, calibration, Holm and tau against sums by hand, SciPy, statsmodels, symmetries, simulated coverage."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

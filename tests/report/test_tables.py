@@ -1,7 +1,5 @@
 """Tables read back from their files, hostile cells harmless, no name cut in a terminal; plots show what went in."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

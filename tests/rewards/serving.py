@@ -1,7 +1,5 @@
 """Judges that count words, and a reward server around one."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator, Sequence

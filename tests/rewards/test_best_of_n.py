@@ -1,7 +1,5 @@
 """The estimator against enumeration, and `best_of_n.py` as a user meets it."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from itertools import combinations, pairwise

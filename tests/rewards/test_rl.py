@@ -1,7 +1,5 @@
 """Reward functions for TRL and OpenRLHF, called as the trainers call them, and steps of GRPO in the installed TRL."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 import math

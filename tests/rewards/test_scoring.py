@@ -1,7 +1,5 @@
 """Rewards against readings of single comparisons, and what becomes of those that fail."""
 
-from __future__ import annotations
-
 import math
 from itertools import combinations
 from statistics import fmean

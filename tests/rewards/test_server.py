@@ -1,7 +1,5 @@
 """HTTP servers: every reward route against words counted by hand, mistakes, many clients at once, hosts and sizes."""
 
-from __future__ import annotations
-
 import json
 import math
 import runpy

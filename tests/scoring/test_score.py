@@ -1,7 +1,5 @@
 """`score.py`: the numbers of transformers by itself, in the order of the file, with a reason where there is none."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

@@ -1,7 +1,5 @@
 """The data module: counts that add up, noise in training only, validation drawn once."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Compiled layers and checkpointing leave names and numbers alone; in float32, as a compiler traces `in_float64`."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Schedule by hand, gradient checkpointing that really runs, accumulation, what is logged, the finite-loss guard."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from pathlib import Path

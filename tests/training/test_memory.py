@@ -1,7 +1,5 @@
 """The estimate against numbers by hand, against what autograd really keeps, and against a machine's memory."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from pathlib import Path
 from typing import Any

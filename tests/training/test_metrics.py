@@ -1,7 +1,5 @@
 """Accuracy against a loop, whatever the batches; ties of the voter say nothing, ties of the judge count half."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Qwen3 and Qwen3.5 in small, from a folder through a crashed training to plain transformers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A run that was stopped and resumed is the run that was never stopped: same rows, same curves, same weights."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

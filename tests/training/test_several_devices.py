@@ -1,7 +1,5 @@
 """Any number of processes and any strategy is one run: the same numbers, the same weights, the same exported folder."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Every way to run a sweep, really run once, and its table: every job has its numbers or the reason it has none."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

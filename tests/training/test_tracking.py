@@ -1,7 +1,5 @@
 """CSV is always there and a resumed run goes on in it; W&B needs no login and no network."""
 
-from __future__ import annotations
-
 import csv
 import math
 import socket

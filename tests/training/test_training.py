@@ -1,7 +1,5 @@
 """A run leaves what it promises, whatever the head, measures its speed, and says in words what it cannot do."""
 
-from __future__ import annotations
-
 import json
 import logging
 import math
