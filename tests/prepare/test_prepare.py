@@ -1,23 +1,34 @@
-"""From votes to a dataset folder: what is in it, what is never in it, and what does not move."""
+"""From votes to a dataset folder: what is in it, where each row goes, what does not move; sets that are fetched."""
 
 import csv
+import gzip
 import json
 import logging
+import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import pytest
 
 from crm.config import compose
-from crm.data.catalogue import stem
+from crm.data.catalogue import PUBLIC, source_named, stem
+from crm.data.config import DataConfig
 from crm.data.own import load_prepared, read_preferences
+from crm.data.public.banks import FOLDERS
 from crm.data.simulation.arena import simulate
 from crm.data.splits import prompt_groups
+from crm.io.intake import Intake
+from crm.leaderboard.bank.opening import read_public_bank
+from crm.prepare.config import SplitConfig
+from crm.prepare.fetch import UNLICENSED, published
 from crm.prepare.run import _write, run_prepare
-from crm.schema import Preference, prompt_key, to_json
+from crm.prepare.split import divide, draw_topics, place
+from crm.schema import Message, Preference, prompt_key, to_json
 from tests.endpoint.fake_endpoint import Answer, chat_endpoint, completion
-from tests.made_files import write_rows
+from tests.made_files import DATA_ROOT, write_rows
 
 Prepare = Callable[..., Path]
 
@@ -312,3 +323,140 @@ def test_rows_that_cannot_be_read_are_listed(
     (tmp_path / "empty.jsonl").write_text("")
     with pytest.raises(ValueError, match="no row is left to train on, of 0 rows"):
         prepare("data=file", "data.name=records", f"data.path='{tmp_path / 'empty.jsonl'}'")
+
+
+def row(criteria: str = "", topics: str = "", **changes: object) -> Preference:
+    say = (Message("assistant", "x"),)
+    facts = {
+        "id": "1",
+        "prompt": (Message("user", "q"),),
+        "criteria_a": tuple(criteria.split()),
+        "criteria_topics_a": tuple(topics.split()),
+        "criteria_b": ("other",),
+        "criteria_topics_b": ("Z",),
+    }
+    return Preference(response_a=say, response_b=say, winner="a", **{**facts, **changes})  # type: ignore[arg-type]
+
+
+def test_drawn_topics_depend_on_names_and_seed_and_leave_enough_to_train_on() -> None:
+    counts = Counter(dict.fromkeys("ABCDEFGHIJ", 10))
+    two = draw_topics(counts, 2, seed=1)
+    assert len(two) == 2
+    assert two == draw_topics(Counter(dict(reversed(counts.items()))), 2, seed=1)
+    assert set(two) <= set(draw_topics(counts + Counter(dict.fromkeys("KLMN", 1)), 14, seed=1))
+    assert len({draw_topics(counts, 2, seed) for seed in range(20)}) > 5
+    assert len(draw_topics(counts, 10, seed=1)) == 7, "three are left"
+    assert draw_topics(Counter("ABCD"), 2, seed=1) == (), "each of four has more than a fifth of the rows"
+    assert "Other" not in draw_topics(Counter({"Other": 1, **dict.fromkeys("ABCDEF", 6)}), 7, seed=1)
+
+
+def test_criteria_are_divided_by_their_own_topic_or_where_unpaired_by_all() -> None:
+    other, held_out = divide(row("one two three", "X Y X"), {"X"})
+    assert (held_out.criteria_a, held_out.criteria_topics_a, held_out.criteria_b) == (("one", "three"), ("X", "X"), ())
+    assert (other.criteria_a, other.criteria_topics_a, other.criteria_b) == (("two",), ("Y",), ("other",))
+    assert [side.criteria_a for side in divide(row("one two three", "X Y"), {"X"})] == [(), ()]
+    rest, all_held_out = divide(row("one two three", "X Y"), {"X", "Y"})
+    assert (rest.criteria_a, all_held_out.criteria_a) == ((), ("one", "two", "three"))
+    assert divide(row("one two", "X Y"), ())[0] == row("one two", "X Y")
+
+
+def test_held_out_criteria_are_in_c_only() -> None:
+    rows = [
+        row("one two", "X Y", id=f"{n}", prompt=(Message("user", f"{n * 7} {word * 9}"),), topic="T" if n < 5 else "t")
+        for n, word in enumerate("abcdefghijklmnopqrstuvwxyz")
+    ]
+    leaked = {rows[20].query}
+    data, chosen = DataConfig(test_fraction=0.4), SplitConfig(held_out_topics=["T"], held_out_criteria=["Y"])
+    placed = place(rows, chosen, data, leaked_queries=leaked)
+    criteria = {part: {(own.criteria_a, own.criteria_b) for own in found} for part, found in placed.parts.items()}
+    assert criteria.pop("C") == {(("two",), ())}
+    assert set(map(frozenset, criteria.values())) == {frozenset({(("one",), ("other",))})}
+    assert [own.id for own in placed.parts["T"]] == [own.id for own in rows[:5]]
+    assert [own.id for own in placed.parts["C"]] == [own.id for own in placed.parts["D"]]
+    assert "20" not in {own.id for part in ("train", "validation") for own in placed.parts[part]}
+    again = row("one two", "X Y", id="again", prompt=(Message("user", rows[0].query.upper()),), topic="t")
+    beside = place([*rows, again], chosen, data)
+    assert beside.counts["left_out"] == 1 and "again" not in {own.id for part in beside.parts.values() for own in part}
+    everything = place(rows, chosen, data, all_test=True)
+    assert everything.parts["D"] == rows and everything.counts["test"] == 26
+
+
+def test_prompts_about_which_only_held_out_criteria_speak_are_suite_c() -> None:
+    """Two users with prompts of their own, as in sets of personas; one of them is held out."""
+    rows = [
+        row(user, user, id=f"{user}-{word}", prompt=(Message("user", f"{user} asks about {word * 9}"),), criteria_b=())
+        for user in ("anna", "boris")
+        for word in "abcdefghijklmnopqrstuvwxyz"
+    ]
+    placed = place(rows, SplitConfig(unseen_topics=0, held_out_criteria=["boris"]), DataConfig())
+    assert {row.id for row in placed.parts["C"]} == {row.id for row in rows[26:]}
+    assert sum(len(placed.parts[part]) for part in ("train", "validation", "D")) == 26
+
+
+def test_nothing_left_to_train_on() -> None:
+    rows = [row("one", "X", id=str(n), topic="only") for n in range(3)]
+    with pytest.raises(ValueError, match="split: no row is left to train on, of 3 rows with 1 different prompts in 1"):
+        place(rows, SplitConfig(held_out_topics=["only"]), DataConfig())
+
+
+ADDED = ("autoj", "cot_rationales", "d2t", "pandalm", "personas8", "prefeval", "prometheus_hhh", "rmb")
+ADDED += ("topicalchat", "vibecheck_arena")
+
+
+@pytest.mark.parametrize("name", [name for name in (*PUBLIC, *ADDED) if name != "summeval"])
+def test_files_are_those_of_one_commit_and_licences_are_the_catalogues(name: str) -> None:
+    source, found = source_named(name), published(name)
+    assert found.get("licence") == source.license
+    at = re.fullmatch(r"https://raw\.githubusercontent\.com/([\w-]+/[\w-]+)/[0-9a-f]{40}", found["source"])
+    assert at, "a repository at one commit"
+    for file, pin in found["files"].items():
+        address = urljoin(f"{found['source']}/", pin["url"])
+        assert re.fullmatch(rf"https://raw\.githubusercontent\.com/{at[1]}/[0-9a-f]{{40}}/[\w./%-]+", address)
+        assert re.fullmatch(r"[0-9a-f]{64}", pin["sha256"])
+        assert file.startswith(f"{source.folder}/") and ".." not in file
+
+
+@pytest.mark.parametrize("name", ["justeval", "autoj", pytest.param("llmbar", marks=pytest.mark.slow)])
+def test_a_fetched_set_is_the_copy_at_hand(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The copy may be compressed here or there; the pins are of the content."""
+    found, mirror, out = published(name), tmp_path / "mirror", tmp_path / "out"
+    for file in found["files"]:
+        copy, packed = DATA_ROOT / file, DATA_ROOT / f"{file}.gz"
+        if not copy.is_file() and not packed.is_file():
+            pytest.skip(f"no {file} under {DATA_ROOT}; set CRM_DATA_ROOT")
+        (mirror / file).parent.mkdir(parents=True, exist_ok=True)
+        (mirror / file).write_bytes(copy.read_bytes() if copy.is_file() else gzip.decompress(packed.read_bytes()))
+    config = compose("prepare", [f"fetch={name}", f"out='{out}'", f"mirror='{mirror}'", "progress=false"])
+    with caplog.at_level(logging.INFO):
+        assert run_prepare(config) == out
+        run_prepare(config)
+    count, kind = len(found["files"]), "bank" if name in FOLDERS else "data"
+    assert [line for line in caplog.messages if line.startswith((name, "use"))] == [
+        f"{name}: {count} files of {found['source']}; licence: {found.get('licence', UNLICENSED)}",
+        f"{name}: {count} files fetched, 0 were there already ({out})",
+        f"use it as {kind}={name} {kind}.root={out}",
+        f"{name}: {count} files of {found['source']}; licence: {found.get('licence', UNLICENSED)}",
+        f"{name}: 0 files fetched, {count} were there already ({out})",
+        f"use it as {kind}={name} {kind}.root={out}",
+    ]
+    if kind == "bank":
+        assert read_public_bank(name, str(out)) == read_public_bank(name, str(DATA_ROOT))
+    else:
+        read, folder = source_named(name).read, str(source_named(name).folder)
+        theirs, ours = (list(read(root / folder, Intake(strict=True))) for root in (DATA_ROOT, out))
+        assert ours == theirs
+
+
+def test_what_cannot_be_fetched_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "pandalm").mkdir()
+    (tmp_path / "pandalm/LICENSE").write_text("mine")
+    for words, message in (
+        (["fetch=summeval"], r"^fetch=summeval: its ratings .* a pickle, .* to summeval/ratings.jsonl.gz"),
+        (
+            ["fetch=pandalm", f"mirror='{tmp_path}'"],
+            r"fetch: pandalm/LICENSE: has SHA-256 \w{12}\.\.\., expected .*cut",
+        ),
+        (["fetch=autoj", f"mirror='{tmp_path}'"], r"fetch: .*/autoj/\S+: cannot be fetched .* mirror=<folder>"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            run_prepare(compose("prepare", [*words, f"out='{tmp_path / 'out'}'", "progress=false"]))

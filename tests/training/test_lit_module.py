@@ -1,8 +1,9 @@
-"""Schedule by hand, gradient checkpointing that really runs, accumulation, what is logged, the finite-loss guard."""
+"""Schedule by hand, checkpointing and compiled layers, what is logged, the finite-loss guard."""
 
 import math
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import lightning as L
@@ -13,10 +14,14 @@ from lightning.pytorch.callbacks import Callback
 
 import crm.training.metrics
 from crm.config import compose
+from crm.model.backbone import freeze_lower_layers
+from crm.model.batching.plans import Layout, Packing, Padding
 from crm.training.config import OptimizerConfig
+from crm.training.devices import compile_layers, enable_checkpointing
 from crm.training.lit_module import NonFiniteError, all_on_cuda, build_optimizer, lr_factor
 from crm.training.train import run_training
 from tests.conftest import TINY_MODEL
+from tests.model.helpers import assert_same, outcome
 
 TINY = [
     *(*TINY_MODEL, "data.train=32", "data.validation=8", "data.suite=4", "loss.ties=soft", "schedule.epochs=1"),
@@ -162,3 +167,65 @@ def test_a_fused_adamw_is_clipped_in_bfloat16_as_a_plain_one(tmp_path: Path, mon
         monkeypatch.setattr("crm.training.lit_module.all_on_cuda", lambda _, fused=fused: fused)
         losses.append(train(tmp_path / str(fused), *words).validation_loss)
     assert losses[0] == pytest.approx(losses[1], abs=1e-3)
+
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.slow
+def test_compiled_layers_keep_names_and_numbers(make_model: Any, make_encoder: Any, comparisons: Any) -> None:
+    """The backend ``eager`` traces as ``inductor`` does, and generates no code, which takes minutes."""
+    encoder, packing = make_encoder("scalar"), Packing(8192)
+    batch = packing.collate([encoder.encode(row, "ab") for row in comparisons])
+    model = make_model("scalar").train()
+    names, plain = list(model.state_dict()), outcome(model, batch)
+    compile_layers(model.backbone, CPU, backend="eager")
+    assert list(model.state_dict()) == names
+    assert_same(outcome(model, batch), plain)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", [Packing(4096), Padding(4, 0)], ids=["tree", "padded"])
+def test_fifty_packs_of_other_shapes_are_hardly_compiled_anew(
+    layout: Layout, make_model: Any, make_encoder: Any, many: Any
+) -> None:
+    """Counted by a backend of our own. Beyond torch's limit, layers would run uncompiled in silence."""
+    graphs: list[int] = []
+
+    def counting(graph: Any, _inputs: Any) -> Any:
+        graphs.append(len(graph.graph.nodes))
+        return graph.forward
+
+    model, shapes, rng = make_model("scalar").train(), set(), Random(0)
+    encoded = [make_encoder("scalar").encode(row, "ab") for row in many]
+    torch.compiler.reset()
+    compile_layers(model.backbone, CPU, backend=counting)
+    after = []
+    for _ in range(50):
+        batch = layout.collate(rng.sample(encoded, rng.randint(1, 4)))
+        outcome(model, batch)
+        shapes.add(tuple(batch.input_ids.shape))
+        after.append(len(graphs))
+    assert len(shapes) > 3 and after[0] > 1, "the probe and the layers"
+    assert len(set(after)) - 1 <= 2, "packs after the first at which something was compiled"
+
+
+def test_a_machine_that_cannot_compile_says_so(make_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("no compiler here\nand a long story")
+
+    monkeypatch.setattr("torch.compile", broken)
+    with pytest.raises(ValueError, match=r"trainer\.compile=true: cannot compile for cpu \(no compiler here\); use fa"):
+        compile_layers(make_model("scalar").backbone, CPU)
+
+
+def test_checkpointing_sends_no_gradient_through_frozen_layers(
+    make_model: Any, make_encoder: Any, comparisons: Any
+) -> None:
+    model = make_model("scalar").train()
+    freeze_lower_layers(model.backbone, 1)
+    enable_checkpointing(model.backbone)
+    seen = []
+    model.backbone.layers[0].register_forward_hook(lambda _module, _inputs, output: seen.append(output.requires_grad))
+    outcome(model, Packing(8192).collate([make_encoder("scalar").encode(row, "ab") for row in comparisons]))
+    assert seen == [False]
