@@ -184,9 +184,7 @@ def test_a_reward_for_trl(judges: dict[str, Judge]) -> None:
     assert reward([ASK] * 2, [SHORT, LONG], likes=[TASTE] * 2) == pytest.approx(judge.score(ASK, [SHORT, LONG], TASTE))
 
 
-def test_a_model_is_pushed_without_what_lies_beside_it(
-    judges: dict[str, Judge], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_is_pushed_without_what_lies_beside_it(judges: dict[str, Judge], monkeypatch: Any) -> None:
     calls: list[Any] = []
 
     class Api:

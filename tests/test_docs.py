@@ -160,9 +160,7 @@ def test_the_example_bank_is_won_by_the_response_that_the_criteria_ask_for(taugh
         assert (rate < 0.3, on_page < 0.3) == (taste == TASTES[0],) * 2
 
 
-def test_the_check_of_the_recorded_readings_gives_the_recorded_numbers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_check_of_the_recorded_readings_gives_the_recorded_numbers(tmp_path: Path, monkeypatch: Any) -> None:
     """Pandas alone, against `summarise`; and the table on the page shows these numbers."""
     script = tmp_path / "check.py"
     script.write_text(example(DOCS["how_good.md"], "example: check"), encoding="utf-8")
@@ -273,9 +271,7 @@ def test_every_command_of_the_recipe_composes(command: Command, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_the_guide_leads_from_a_table_to_a_model(
-    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_guide_leads_from_a_table_to_a_model(command: Command, tmp_path: Path, monkeypatch: Any) -> None:
     """ "Bring your own votes", followed to the letter on fewer rows and steps."""
     monkeypatch.setenv("CRM_DATA_ROOT", str(tmp_path))
     guide = DOCS["bring_your_own_votes.md"]

@@ -71,9 +71,7 @@ def test_what_is_typed_wins(trained: Trained, pairs: Path, tmp_path: Path) -> No
     assert beside.data.path == str(pairs), "a judge that is compared with the checkpoint reads the same data"
 
 
-def test_the_table_names_the_file(
-    trained: Trained, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_table_names_the_file(trained: Trained, pairs: Path, tmp_path: Path, monkeypatch: Any, caplog: Any) -> None:
     data = {"name": "trl", "path": str(pairs), "validation_fraction": 0.0, "test_fraction": 0.4}
     given = [f"checkpoint={trained('none', **data)}", "progress=false"]
     monkeypatch.chdir(tmp_path)
@@ -108,9 +106,7 @@ def test_llms_are_simulated_for_a_model_of_the_simulation_only(command: str, tra
     assert compose(command, [f"checkpoint={trained(name='simulation')}"], tmp_path / "out").bank.name == "simulated"
 
 
-def test_a_ranking_of_simulated_llms_says_so(
-    trained: Trained, tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_ranking_of_simulated_llms_says_so(trained: Trained, tmp_path: Path, caplog: Any, capsys: Any) -> None:
     words = [f"checkpoint={trained(name='trl', path='x')}", "bank=simulated", "bank.queries_per_topic=1"]
     run_leaderboard(compose("leaderboard", [*words, "progress=false"], tmp_path / "out"))
     line = "bank=simulated: 13 simulated LLMs, no real ones"
@@ -156,9 +152,7 @@ def test_the_standard_suites(model: Path, tmp_path: Path, capsys: pytest.Capture
     assert "D+" in capsys.readouterr().out
 
 
-def test_predictions_are_reused_and_counted(
-    model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_predictions_are_reused_and_counted(model: Path, tmp_path: Path, caplog: Any, monkeypatch: Any) -> None:
     wanted = "suite=[D+,D-_replace]"
     first = evaluate(model, tmp_path, wanted)
     assert {row.suite for row in first} >= {"D+", "D-_replace"}
@@ -168,9 +162,7 @@ def test_predictions_are_reused_and_counted(
     assert "made 0" in caplog.text
 
 
-def test_a_wrong_suite_is_named_before_the_model_is_loaded(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_suite_is_named_before_the_model_is_loaded(model: Path, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("crm.evaluation.run.open_judge", lambda *_, **__: pytest.fail("loaded the model first"))
     with pytest.raises(ValueError, match=r"suite.*did you mean 'D-_replace'"):
         evaluate(model, tmp_path, "suite=[D+,D-_replaec]")

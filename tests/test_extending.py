@@ -102,11 +102,7 @@ def test_a_head_of_another_package_is_trained_exported_and_read(diary: Path, tmp
 @pytest.mark.parametrize(
     ("command", "word", "names"),
     [
-        (
-            "train",
-            "head.name=unknown",
-            "scalar, late, pairwise, pairwise_span, bounded; .*crm.heads, see docs/extending.md",
-        ),
+        ("train", "head.name=unknown", "scalar, late, pairwise, pairwise_span, bounded; .*see docs/extending.md"),
         ("evaluate", "judge.name=unknown", "few_commas"),
         ("evaluate", "data.name=unknown", "diary"),
         ("leaderboard", "bank.name=unknown", "two_poets"),

@@ -11,11 +11,13 @@ from tests.conftest import say
 from tests.made_files import write_rows
 
 PAIR = {"prompt": "Why?", "chosen": ["Because."], "rejected": ["No.", "Maybe.", "Ask."]}
+FOUR = {**PAIR, "num_correct": 1, "total_completions": 4}
+VOTE = {"context": [{"role": "user", "content": "Why?"}], "chosen": "Because.", "rejected": "No."}
 ROWS = {
     "reward_bench": [{"id": 31, "prompt": "Why?", "chosen": "Because.", "rejected": "No.", "subset": "hep-python"}],
     "reward_bench_2": [
-        {"id": "7", **PAIR, "num_correct": 1, "total_completions": 4, "subset": "Math"},
-        {"id": "ref:1", **PAIR, "num_correct": 1, "total_completions": 4, "subset": "Ties"},
+        {"id": "7", **FOUR, "subset": "Math"},
+        {"id": "ref:1", **FOUR, "subset": "Ties"},
     ],
     "rm_bench": [{"id": 8, "prompt": "Why?", "chosen": ["a", "b", "c"], "rejected": ["d", "e", "f"], "domain": "chat"}],
     "rubric_bench": [
@@ -43,18 +45,8 @@ ROWS = {
             "rubric_aspects": [{"aspect": "Names a painter"}], "profile": [], "narrative": "...",
         }
     ],
-    "prism": [
-        {
-            "context": [{"role": "user", "content": "Why?"}], "chosen": "Because.", "rejected": "No.", "user_id": "u1",
-            "split": "test",
-        }
-    ],
-    "arena_personal": [
-        {
-            "context": [{"role": "user", "content": "Why?"}], "chosen": "Because.", "rejected": "No.", "user_id": "u2",
-            "split": "train",
-        }
-    ],
+    "prism": [{**VOTE, "user_id": "u1", "split": "test"}],
+    "arena_personal": [{**VOTE, "user_id": "u2", "split": "train"}],
     "hhh": [
         {
             "source": "honest",

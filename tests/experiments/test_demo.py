@@ -80,9 +80,7 @@ def test_report_shows_every_picture(run: tuple[Path, dict[str, Any]]) -> None:
         assert (out / f"{name}.md").is_file() and (out / f"{name}.csv").is_file()
 
 
-def test_the_short_demo_reads_what_the_long_one_left(
-    run: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_short_demo_reads_what_the_long_one_left(run: tuple[Path, dict[str, Any]], monkeypatch: Any) -> None:
     """Two heads, clean suites, leaderboards of one of them: `make demo` after `make demo ALL=1` trains nothing."""
     out, summary = run
 

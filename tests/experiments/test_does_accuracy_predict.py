@@ -60,9 +60,7 @@ def write_judge(folder: Path, name: str, skill: float, seed: int, **changed: Any
         (folder / name / file).write_text(json.dumps(document), encoding="utf-8")
 
 
-def test_what_was_saved_becomes_results_tables_and_pictures(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_saved_becomes_results_tables_and_pictures(tmp_path: Path, capsys: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr("experiments.does_accuracy_predict.power.JUDGES", (4,))
     monkeypatch.setattr("experiments.does_accuracy_predict.power.PAIRS", (50,))
     names = [*[name for name in NAMES if name.startswith("late_")][:12], "oracle"]

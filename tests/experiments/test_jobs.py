@@ -19,20 +19,11 @@ from experiments.command import answered, parsed
 from experiments.jobs import Job, run_jobs
 from tests.experiments.conftest import TINY, run_here
 
-SMALL = (
-    *TINY,
-    "data.train=32",
-    "data.validation=8",
-    "data.suite=8",
-    "schedule.comparisons_per_step=16",
-    "loss=ranking",
-)
+SMALL = (*TINY, "data.train=32", "data.validation=8", "data.suite=8", "schedule.comparisons_per_step=8", "loss=ranking")
 
 
 @pytest.mark.parametrize("stopped", ["a failing job", "Ctrl-C"])
-def test_an_end_stops_the_job_beside_it_and_begins_no_other(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], stopped: str
-) -> None:
+def test_an_end_stops_the_job_beside_it_and_begins_no_other(tmp_path: Path, capfd: Any, stopped: str) -> None:
     # Ten thousand epochs would take hours: the call comes back only if the other jobs are stopped.
     endless = [Job(name, tmp_path / name, (*SMALL, "schedule.epochs=10000")) for name in ("endless", "third", "fourth")]
     if stopped == "Ctrl-C":

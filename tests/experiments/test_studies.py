@@ -1,13 +1,14 @@
 """Small studies: best of n, human labels, ratings, leaderboards of all axes, picks, SmolLM2, and their HTML report."""
 
 import base64
+import html
 import importlib.util
 import json
 import math
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -239,14 +240,8 @@ def world() -> World:
 
 
 def test_picks_come_nearer_to_the_truth_and_typing_starts_nearer(world: World) -> None:
-    found = {
-        name: [course(world, condition, seed, 12) for seed in range(5)]
-        for name, condition in {
-            "picks": Condition(),
-            "typed": Condition(typed=2),
-            "noise": Condition(kind="noise"),
-        }.items()
-    }
+    conditions = {"picks": Condition(), "typed": Condition(typed=2), "noise": Condition(kind="noise")}
+    found = {name: [course(world, one, seed, 12) for seed in range(5)] for name, one in conditions.items()}
     start, end = (np.mean([one.taus[place] for one in found["picks"]]) for place in (0, -1))
     typed = np.mean([one.taus[0] for one in found["typed"]])
     assert end > start + 0.3 and typed > start + 0.3
@@ -286,22 +281,6 @@ PNG = base64.b64decode(
 HOSTILE = """<script>alert("1")</script>'"><img src=https://example.org/x onerror=y>{{ 7 * 7 }}"""
 
 
-class Page(HTMLParser):
-    """Tags with their attributes, and the text as a reader would see it."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text: list[str] = []
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(data.strip())
-
-
 def test_hostile_text_is_shown_and_nothing_is_loaded_from_outside(tmp_path: Path) -> None:
     (tmp_path / "p.png").write_bytes(PNG)
     section = Section(HOSTILE, HOSTILE, {HOSTILE: pd.DataFrame({HOSTILE: [HOSTILE], "n": [1]})})
@@ -309,16 +288,15 @@ def test_hostile_text_is_shown_and_nothing_is_loaded_from_outside(tmp_path: Path
     path = render_report(
         tmp_path / "r.html", title=HOSTILE, summary=HOSTILE, sections=[section, pictured], facts={HOSTILE: HOSTILE}
     )
-    page = Page(path.read_text(encoding="utf-8"))
-    # title, h1, summary, h2, text, figcaption twice, header, cell, dt, dd
-    assert page.text.count(HOSTILE) == 11
-    assert not {"script", "link", "iframe", "object"} & {tag for tag, _ in page.tags}
-    assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
-    (image,) = [attributes for tag, attributes in page.tags if tag == "img"]
-    assert image["alt"] == HOSTILE
-    assert base64.b64decode((image["src"] or "").removeprefix("data:image/png;base64,")) == PNG
-    policy = next(a["content"] for t, a in page.tags if t == "meta" and a.get("http-equiv"))
-    assert (policy or "").startswith("default-src 'none'")
+    page = path.read_text(encoding="utf-8")
+    # title, h1, summary, h2, text, figcaption twice, header, cell, dt, dd, and the picture's alt
+    assert html.unescape(page).count(HOSTILE) == 12 and HOSTILE not in page
+    tags = re.findall(r"<(\w+)([^<>]*)>", page)
+    assert not {"script", "link", "iframe", "object"} & {name for name, _ in tags}
+    assert not [attributes for _, attributes in tags if re.search(r"\son\w+=", attributes)]
+    (image,) = [attributes for name, attributes in tags if name == "img"]
+    assert f"data:image/png;base64,{base64.b64encode(PNG).decode()}" in image and image.count("src=") == 1
+    assert "default-src 'none'" in html.unescape(page)
 
 
 WORDINGS = {"clear": ("Be clear", "Say it plainly"), "fun": ("Be fun",)}

@@ -7,6 +7,7 @@ import shlex
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -65,9 +66,7 @@ def ctrl_c_after(steps: int) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize("line", LINES, ids=[line[0] for line in LINES])
-def test_a_command_does_what_was_meant(
-    line: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch, command: Command
-) -> None:
+def test_a_command_does_what_was_meant(line: list[str], folder: Path, monkeypatch: Any, command: Command) -> None:
     typed, expected, says, says_not = (part.strip() for part in [*line, ""][:4])
     if ("thin" in typed or "backbone" in typed) and not TOKENIZER.is_dir():
         pytest.skip(f"{TOKENIZER} is not there: set CRM_DATA_ROOT to a folder with qwen3_tokenizer")

@@ -21,11 +21,7 @@ def make_hub_model(tokenizer: Any) -> Callable[..., Path]:
     from transformers import Qwen3Config, Qwen3ForSequenceClassification
 
     def make(folder: Path, labels: int = 1, template: str | None = CHATML, **changes: Any) -> Path:
-        settings = {
-            "initializer_range": 0.3,
-            "pad_token_id": tokenizer.pad_token_id,
-            "eos_token_id": tokenizer.eos_token_id,
-        }
+        ends = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id}
         config = Qwen3Config(
             vocab_size=len(tokenizer),
             hidden_size=16,
@@ -35,7 +31,7 @@ def make_hub_model(tokenizer: Any) -> Callable[..., Path]:
             head_dim=8,
             intermediate_size=32,
             max_position_embeddings=4096,
-            **{**settings, **changes},
+            **{"initializer_range": 0.3, **ends, **changes},
         )
         config.num_labels = labels
         torch.manual_seed(1)

@@ -122,16 +122,8 @@ def test_too_long_is_left_out_and_never_cut(opened, comparisons, read_all) -> No
 
 
 def test_the_digest_says_what_decides(folder, opened, tmp_path, make_hub_model) -> None:
-    digests = [
-        opened(**changes).digest
-        for changes in (
-            {},
-            {"criteria_in": "user"},
-            {"criteria_in": "none"},
-            {"max_length": 999},
-            {"precision": "bf16-mixed"},
-        )
-    ]
+    each = ({"criteria_in": "user"}, {"criteria_in": "none"}, {"max_length": 999}, {"precision": "bf16-mixed"})
+    digests = [opened(**changes).digest for changes in ({}, *each)]
     copy = shutil.copytree(folder, tmp_path / "elsewhere")
     assert open_reward_model(copy).digest == digests[0], "where it lies does not matter"
     (copy / "chat_template.jinja").write_text(CHATML + "!")
@@ -262,13 +254,10 @@ def test_no_control_token_comes_from_a_text(tokenizer_and_ends) -> None:
     controls = ControlTokens(tokenizer)
     mark = chr(0xE000)
     hostile = [f"hello{end}", f"{end}{start}there", f"{mark}{end}{mark}", f"{mark}1{mark}{start}", f"{end}{end}{mark}"]
-    own = {tokenizer.convert_tokens_to_ids(name) for name in (start, end)}
+    own = [tokenizer.convert_tokens_to_ids(name) for name in (start, end)]
     for text in hostile:
         ids = controls.ids([text], lambda texts: f"{start}user\n{texts[0]}{end}")
-        assert [number for number in ids if number in own] == [
-            tokenizer.convert_tokens_to_ids(start),
-            tokenizer.convert_tokens_to_ids(end),
-        ]
+        assert [number for number in ids if number in own] == own
         assert len(ids) > 4, "the text itself is read"
 
 

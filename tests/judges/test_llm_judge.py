@@ -131,11 +131,8 @@ def test_the_digest_names_what_decides_and_not_the_key(monkeypatch: pytest.Monke
     assert len({plain, *others}) == 4
 
 
-STRINGS = [
-    json.loads(line)
-    for line in (Path(__file__).parent / "verdict_strings.jsonl").read_text(encoding="utf-8").split("\n")
-    if line
-]
+VERDICTS = (Path(__file__).parent / "verdict_strings.jsonl").read_text(encoding="utf-8")
+STRINGS = [json.loads(line) for line in VERDICTS.split("\n") if line]
 
 
 def outcome(text: str) -> str:
@@ -147,14 +144,8 @@ def outcome(text: str) -> str:
 def test_replies_sorted_by_hand() -> None:
     wrong = [(text, expected, outcome(text)) for expected, text in STRINGS if outcome(text) != expected]
     assert not wrong
-    assert {expected for expected, _ in STRINGS} == {
-        "first",
-        "second",
-        "contradictory",
-        "empty",
-        "no_verdict",
-        "refusal",
-    }
+    kinds = {"first", "second", "contradictory", "empty", "no_verdict", "refusal"}
+    assert {expected for expected, _ in STRINGS} == kinds
 
 
 KEY = "sk-very-secret-456"

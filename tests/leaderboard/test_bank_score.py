@@ -82,9 +82,7 @@ def table(folder: Path) -> Any:
     return pq.read_table(folder / "criteria.parquet")
 
 
-def test_a_language_model_s_column_ranks_and_is_named(
-    folder: Path, command: Command, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_language_model_s_column_ranks_and_is_named(folder: Path, command: Command, caplog: Any) -> None:
     caplog.set_level(logging.INFO)
     bodies: list[dict[str, Any]] = []
     with chat_endpoint(lambda body, _: (bodies.append(body), funny(body))[1]) as url:
@@ -256,9 +254,7 @@ def test_ratings_that_cannot_be_read_are_named(folder: Path, tmp_path: Path, row
     assert not (folder / "criteria.parquet").exists()
 
 
-def test_a_model_that_can_read_nothing_leaves_no_column(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_model_that_can_read_nothing_leaves_no_column(folder: Path, monkeypatch: Any, caplog: Any) -> None:
     caplog.set_level(logging.INFO)
     opened, scores = (
         SimpleNamespace(judge=SimpleNamespace(digest="x"), name="mine", predictions=folder),

@@ -213,9 +213,7 @@ def test_its_scores_and_rankings_are_the_judges_own(judge: CrmJudge, tmp_path: P
         assert board.outcomes.words.tolist() == expected.outcomes.words.tolist()
 
 
-def test_a_stopped_build_goes_on(
-    judge: CrmJudge, read: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_build_goes_on(judge: CrmJudge, read: list[str], tmp_path: Path, monkeypatch: Any) -> None:
     bank = make_bank()
     whole = scores(judge, build(judge, bank, tmp_path / "whole"))
     count = len(read)

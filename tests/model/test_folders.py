@@ -111,9 +111,7 @@ def test_what_cannot_be_a_hub_s_name_is_a_folder(name: str, tmp_path: Path, monk
         check_reachable(name)
 
 
-def test_a_wrong_folder_is_answered_with_what_is_there(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_folder_is_answered_with_what_is_there(folder: Path, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     for number, run in enumerate(("runs/old", "outputs/train/2026-01-01/08-00-00")):
         shutil.copytree(folder, Path(run) / "model")

@@ -9,7 +9,6 @@ import pytest
 from scipy.special import expit
 
 from crm.criteria.pool import Criterion
-from crm.leaderboard.outcomes import LEAST_QUERIES
 from crm.leaderboard.ranking import Leaderboard
 from crm.page.profile import Profile
 from crm.page.ranker import Ranker, duels, why_invalid
@@ -23,16 +22,6 @@ def board_of(ranker: Ranker, profile: Profile) -> Leaderboard:
     board = ranker.rank(profile).board
     assert board is not None
     return board
-
-
-def test_the_part_of_a_bank(make_ranker: Any) -> None:
-    ranker: Ranker = make_ranker()
-    profile = Profile(topics=("T",), baseline="middle", queries=3)
-    part = ranker.rank(profile).part
-    assert part.baseline == "middle" and part.authors == ("base", "brief", "middle", "wordy")
-    assert len(part.queries) == 3 and {query.topic for query in part.queries} == {"T"}
-    topics = [query.topic for query in ranker.rank(Profile()).part.queries]
-    assert all({first, second} == {"T", "S"} for first, second in zip(topics[::2], topics[1::2], strict=True))
 
 
 def test_what_cannot_be_read_is_lost_and_counted(make_ranker: Any) -> None:
@@ -55,13 +44,6 @@ def test_more_than_a_fifth_without_a_verdict_is_not_valid(make_ranker: Any, unre
     assert found.failed == unread and ("could not read 20 of 90 comparisons" in why_invalid(found)) is invalid
 
 
-def test_few_queries_are_not_valid(indexed: Ranker) -> None:
-    for count in (1, LEAST_QUERIES - 1, LEAST_QUERIES):
-        reason = why_invalid(indexed.rank(Profile(criteria=("short",), queries=count)))
-        assert bool(reason) is (count < LEAST_QUERIES), reason
-    assert why_invalid(indexed.rank(Profile(queries=1))).startswith("Only one question of the bank matches")
-
-
 def test_shares_of_lines_add_up(indexed: Ranker) -> None:
     """Also of a dislike, and on a part of the bank; one line alone has all of it."""
     profile = Profile(criteria=("short", "bullet lists"), dislikes=("examples",), weights=(2.0, 1.0, 0.5), queries=30)
@@ -82,9 +64,7 @@ def test_places_agree_with_who_may_be_first(indexed: Ranker) -> None:
     assert all(row["rank_low"] <= row["rank"] for row in rows)
 
 
-def test_another_baseline_part_or_sign_has_the_numbers_of_the_index(
-    indexed: Ranker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_baseline_part_or_sign_has_the_numbers_of_the_index(indexed: Ranker, monkeypatch: Any) -> None:
     monkeypatch.setattr(CountingReader, "responses", lambda *_: pytest.fail("read responses again"))
     lines, (topic, *_), base = ("bullet lists",), indexed.bank.topics, indexed.bank.baseline
     mine = board_of(indexed, Profile(criteria=lines))

@@ -3,6 +3,7 @@
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -11,9 +12,7 @@ from crm.config import compose
 from crm.page import run
 
 
-def test_without_files_the_models_are_simulated_and_the_page_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_files_the_models_are_simulated_and_the_page_says_so(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     config = compose("app", ["judge=traits", "bank.queries_per_topic=2", "progress=false"], tmp_path)
     client = TestClient(run.make_app(*run.make_ranker(config), config), base_url="http://localhost")

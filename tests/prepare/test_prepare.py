@@ -307,9 +307,7 @@ def test_the_usual_name_of_a_dataset(path: str, name: str) -> None:
     assert stem(path) == name
 
 
-def test_rows_that_cannot_be_read_are_listed(
-    prepare: Prepare, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_rows_that_cannot_be_read_are_listed(prepare: Prepare, tmp_path: Path, caplog: Any) -> None:
     for name, rows in (("one", range(40)), ("two", range(40, 80))):
         write_table(tmp_path / "votes" / f"{name}.csv", rows, id=lambda n: str(n % 40 if n != 77 else n))
     words = ("data=file", f"data.path='{tmp_path / 'votes'}'", "data.test_fraction=0", "split.unseen_topics=0")

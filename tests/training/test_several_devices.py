@@ -221,9 +221,7 @@ def test_a_pretrained_folder_with_adapters_and_checkpointing_is_sharded(
     assert_trained_alike(tmp_path / "sharded", tmp_path / "alone", start)
 
 
-def test_a_launcher_with_another_number_of_processes_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_launcher_with_another_number_of_processes_is_an_error(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("crm.io.processes.launched_processes", lambda: (2, 1))
     with pytest.raises(ValueError, match=r"devices=1 nodes=\w+: the launcher started 2 processes"):
         train(tmp_path, "trainer.devices=1")

@@ -34,9 +34,7 @@ def test_a_resumed_file_keeps_what_came_before_the_checkpoint(tmp_path: Path) ->
     assert rows_before(tmp_path / "none.csv", 3) == []
 
 
-def test_a_resumed_run_goes_on_in_wandb_and_a_new_one_in_its_folder_does_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_resumed_run_goes_on_in_wandb_and_a_new_one_in_its_folder_does_not(tmp_path: Path, monkeypatch: Any) -> None:
     made = Mock(return_value=Mock(spec=WandbLogger))
     monkeypatch.setattr("lightning.pytorch.loggers.WandbLogger", made)
     settings, row = LoggerConfig(kinds=["wandb"], mode="offline"), {"step": "1", "train/loss": "0.5"}
@@ -47,9 +45,7 @@ def test_a_resumed_run_goes_on_in_wandb_and_a_new_one_in_its_folder_does_not(
     assert first == resumed != new
 
 
-def test_a_run_is_named_after_what_was_typed_and_its_group_has_all_seeds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_is_named_after_what_was_typed_and_its_group_has_all_seeds(tmp_path: Path, monkeypatch: Any) -> None:
     made = Mock()
     monkeypatch.setattr("crm.training.tracking.build_loggers", made)
     words = ["loss=cls", "head=pairwise_span", "optimizer.lr=0.01", "seed=3", "noise=add", "logger.mode=offline"]

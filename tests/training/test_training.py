@@ -165,18 +165,14 @@ def test_frozen_layers_run_once_leave_what_they_leave_run_always(tmp_path: Path)
     assert files[0] == files[1]
 
 
-def test_a_backbone_out_of_reach_is_an_error_before_any_data_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_backbone_out_of_reach_is_an_error_before_any_data_is_read(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("crm.training.train.load_data", lambda *_, **__: pytest.fail("read the data first"))
     with pytest.raises(ValueError, match=r"model\.path=.*model=tiny"):
         train(tmp_path, "model=qwen3_4b", "data=simulation", "model.path=./not-there")
 
 
 @pytest.mark.parametrize(("fast", "settled"), [(True, "bf16-mixed"), (False, "32-true")])
-def test_a_cpu_without_bfloat16_instructions_computes_in_float32(
-    fast: bool, settled: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cpu_without_bfloat16_instructions_computes_in_float32(fast: bool, settled: str, monkeypatch: Any) -> None:
     monkeypatch.setattr("crm.training.devices.computes_bfloat16", lambda device: fast)
     for given, expected in (("auto", settled), ("bf16-mixed", "bf16-mixed")):
         trainer = TrainerConfig(precision=given)
@@ -191,9 +187,7 @@ def test_a_cpu_without_bfloat16_instructions_computes_in_float32(
         ("validation_rows", r"model\.max_length=\d+: all \d+ comparisons to validate on are longer"),
     ],
 )
-def test_nothing_to_validate_on_is_an_error(
-    lost: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_to_validate_on_is_an_error(lost: str, why: str, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(PreferenceDataModule, lost, [])
     with pytest.raises(ValueError, match=why):
         train(tmp_path)
@@ -255,9 +249,7 @@ def train_late(folder: Path, *overrides: str) -> TrainingOutcome:
 
 
 @pytest.mark.slow
-def test_a_late_head_has_its_sizes_and_goes_on_with_adapters_from_the_lowest_layer(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_late_head_has_its_sizes_and_goes_on_with_adapters_from_the_lowest_layer(tmp_path: Path, caplog: Any) -> None:
     pytest.importorskip("peft")
     first = train_late(tmp_path / "first", "loss.off_criteria_penalty=0.1").checkpoint
     model, _, manifest = load_checkpoint(first)
