@@ -95,11 +95,7 @@ def test_a_command_line_of_another_library_composes_as_it_was_meant(capsys: pyte
 
 def test_a_hub_id_is_a_pretrained_model_and_suites_have_names() -> None:
     assert understood("model=Qwen/Qwen3-4B") == ["model=pretrained", 'model.path="Qwen/Qwen3-4B"']
-    for word, pretrained in {
-        "model=tiny": False,
-        "experiment=paper": False,
-        "experiment=without_criteria": True,
-    }.items():
+    for word, pretrained in (("model=tiny", 0), ("experiment=paper", 0), ("experiment=without_criteria", 1)):
         assert understood(word, "model.path=a/b") == [word, *["model=pretrained"] * pretrained, "model.path=a/b"]
     config = compose("train", ["data=simulation", *understood("model=~/b")], Path("o'brien"))
     assert (config.model.path, config.run_dir) == (str(Path("~/b").expanduser()), "o'brien")

@@ -225,11 +225,7 @@ def test_the_response_is_material_and_the_definitions_are_in_the_task() -> None:
     [
         (read_criteria, "- {name: Wit, more: wit, less: no wit}", r"entries\[0\].definition: missing"),
         (read_criteria, "[]", "entries: .*at least 1 item"),
-        (
-            read_criteria,
-            "".join(f"- {{name: {name}, more: b, less: c, definition: d}}\n" for name in "Aa"),
-            "named 'a'",
-        ),
+        (read_criteria, "".join(f"- {{name: {n}, more: b, less: c, definition: d}}\n" for n in "Aa"), "named 'a'"),
         (read_pool, "name: a\n", r"entries: expected a valid list, got \{'name': 'a'\}"),
         (read_pool, "- {name: a, like: b}\n" * 2, r"entries\[0\]\.opposite: missing"),
     ],

@@ -145,11 +145,7 @@ def test_the_key_is_sent_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_flagged_prompt_is_rejected_alone_and_no_credit_ends_the_asking() -> None:
-    statuses: dict[str, Answer] = {
-        "a": (403, '{"error": "your input was flagged"}'),
-        "c": (403, "{}"),
-        "d": (404, "{}"),
-    }
+    statuses = {"a": (403, '{"error": "your input was flagged"}'), "c": (403, "{}"), "d": (404, "{}")}
     with chat_endpoint(lambda body, _: statuses.get(body["messages"][0]["content"], completion(GOOD))) as url:
         found = client(url, concurrency=1).ask([question(text) for text in "abcd"], READ, "1")
         assert [outcome.failure for outcome in found] == ["rejected", None, "rejected", "rejected"]

@@ -203,9 +203,7 @@ def test_results_say_what_was_shown_of_a_user(tmp_path: Path) -> None:
     row |= {"profile": [{"text": "Oak?"}], "rubric_aspects": [{"aspect": "Food safe"}]}
     path = write(tmp_path / "rows.jsonl", [{"id": index, **row, "question": f"Oil {index}?"} for index in range(3)])
     data = ["data=file", f"data.path='{path}'"]
-    for words, title in (
-        ("data.profile=first", "(profile: first 10 posts)"),
-        ("criteria=none", "(profile: none) (criteria=none)"),
-    ):
+    shown = {"data.profile=first": "(profile: first 10 posts)", "criteria=none": "(profile: none) (criteria=none)"}
+    for words, title in shown.items():
         results = evaluate_votes(tmp_path, *data, words)
         assert results[0].config == f"length (longer wins) on personalized_rewardbench {title}"

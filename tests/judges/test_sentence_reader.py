@@ -145,11 +145,8 @@ def test_what_was_wrong_is_asked_for_alone_too() -> None:
 
 def test_a_word_that_weighs_belongs_to_what_follows() -> None:
     read = bundled_reader().read("above all short answers, a bit of humour, ideally with examples")
-    assert [(clause.criterion, clause.weight) for clause in read] == [
-        ("Length", STRONG),
-        ("Humour", WEAK),
-        ("Examples", WEAK),
-    ]
+    weights = [("Length", STRONG), ("Humour", WEAK), ("Examples", WEAK)]
+    assert [(clause.criterion, clause.weight) for clause in read] == weights
 
 
 @pytest.mark.parametrize(

@@ -72,14 +72,8 @@ def test_nothing_understood_is_an_error_that_proposes(words: OwnWords) -> None:
     [
         *((line, "prices are beside") for line in ("cheap", "Inexpensive", "free to use", "under $5 a million tokens")),
         *((line, "licences are below") for line in ("open source", "commercial licence", "runs on my laptop")),
-        *(
-            (line, "not measured here")
-            for line in ("speaks Turkish", "supports tool calling", "good at German contracts")
-        ),
-        *(
-            (line, "not measured here")
-            for line in ("a large context window", "fast", "GDPR compliant", "good at coding")
-        ),
+        *((line, "not measured here") for line in ("speaks Turkish", "supports tool calling", "good at German law")),
+        *((line, "not measured here") for line in ("a large context", "fast", "GDPR compliant", "good at coding")),
     ],
 )
 def test_what_buyers_ask_has_its_place_named(words: OwnWords, line: str, why: str) -> None:

@@ -118,13 +118,8 @@ def test_picks_are_the_best_of_the_first_n_and_null_where_none_was_read() -> Non
         Candidates((Message("user", "Q"),), ("d", "e")),
     ]
     found = picks(pool, np.array([[1.0, 3.0, 3.0], [NAN, -1.0, NAN]]), (1, 2, 3))
-    assert [(row["n"], row["index"], row["response"]) for row in found] == [
-        (1, 0, "a"),
-        (2, 1, "b"),
-        (3, 1, "b"),
-        (1, None, None),
-        (2, 1, "e"),
-    ]
+    expected_picks = [(1, 0, "a"), (2, 1, "b"), (3, 1, "b"), (1, None, None), (2, 1, "e")]
+    assert [(row["n"], row["index"], row["response"]) for row in found] == expected_picks
     own = {"id": prompt_key(pool[0].prompt), "criteria": ("x",), "n": 1}
     assert found[0] == own | {"index": 0, "response": "a", "author": None, "reward": 1.0}
 
