@@ -102,7 +102,7 @@ def rate_line(size: str) -> str:
 
 def from_votes(config: TrainConfig, votes: int) -> Cost:
     """Of ``votes`` to train on that are not there yet: of typical length, a part of them held out as configured."""
-    data, sides = config.data, 2 if config.direction == "both" else 1
+    data, sides = config.data, 2 if config.direction.kind == "both" else 1
     held_out = round(votes * data.validation_fraction / (1 - data.validation_fraction - data.test_fraction))
     tokens = TOKENS["joint" if head_named(config.head.name).joint else "one by one"]
     return cost(config, votes * sides, min(held_out, data.validation or held_out) * 2, tokens)
@@ -123,7 +123,7 @@ def from_data(config: TrainConfig) -> Cost:
         drawn: dict[str, Any] = {"direction": direction, "noise": "none", "pool": None, "seed": config.seed, "epoch": 0}
         return make_comparisons(rows, **drawn, ties=config.loss.ties, criteria_mode=config.criteria)[0]
 
-    train = made(splits.train, config.direction)
+    train = made(splits.train, config.direction.kind)
     read = [row for row in map(encoder.encode, train[:SAMPLE]) if row is not None]
     if not read:
         raise ValueError(

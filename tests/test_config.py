@@ -13,7 +13,7 @@ from crm.config import compose
 NEEDED = {"evaluate": ["judge=length"], "leaderboard": ["judge=length"], "best_of_n": ["judge=length"]}
 TOGETHER = {
     "train": (
-        ("optimizer", "schedule", "logger", "batching", "debug"),
+        ("noise", "direction", "optimizer", "schedule", "logger", "batching", "debug"),
         *(("model", "loss", "trainer"), ("head",), ("experiment",)),
     ),
     "evaluate": (("judge",),),
@@ -68,7 +68,7 @@ def test_paper_experiments_have_the_papers_numbers() -> None:
     schedule, optimizer = config.schedule, config.optimizer
     assert (schedule.epochs, schedule.comparisons_per_step) == (3, 32)
     assert (schedule.validate_every, schedule.patience, schedule.max_steps) == (50, 3, 0)
-    assert (config.trainer.devices, config.trainer.precision, config.direction) == ("auto", "auto", "random")
+    assert (config.trainer.devices, config.trainer.precision, config.direction.kind) == ("auto", "auto", "random")
     assert (optimizer.lr, optimizer.warmup_fraction, optimizer.weight_decay) == (1e-5, 0.03, 0.0)
     assert (config.model.max_length, config.seed, config.loss.ties) == (2048, 42, "drop")
     assert config.model.gradient_checkpointing == "auto"  # on in the paper; it changes no number
@@ -97,10 +97,10 @@ def test_a_pretrained_model_has_its_own_sizes_and_a_lower_learning_rate() -> Non
 def test_the_blind_control_trains_each_vote_once_with_its_own_winner(word: str) -> None:
     """In both directions the same two responses under the same criterion would have opposite labels."""
     config = settings("train", word)
-    assert (config.criteria, config.direction, config.noise) == ("none", "original", "none")
-    assert settings("train").direction == "both"
+    assert (config.criteria, config.direction.kind, config.noise.kind) == ("none", "original", "none")
+    assert settings("train").direction.kind == "both"
     for kind in ("both", "random", "reverse"):
-        with pytest.raises(ValueError, match=f"direction='{kind}': expected original with criteria=none"):
+        with pytest.raises(ValueError, match=f"direction.kind='{kind}': expected original with criteria=none"):
             settings("train", word, f"direction={kind}")
 
 

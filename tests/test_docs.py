@@ -266,7 +266,7 @@ def test_every_command_of_the_recipe_composes(command: Command, tmp_path: Path) 
     resumed = yaml.safe_load(shown["resume=runs/mine",])
     assert (resumed["model"]["name"], resumed["trainer"]["strategy"]) == ("qwen3_4b", "fsdp")
     jobs = [yaml.safe_load(out) for words, out in shown.items() if any("noise=" in word for word in words)]
-    assert len({(job["model"]["path"], job["loss"]["name"], job["noise"]) for job in jobs}) == 16
+    assert len({(job["model"]["path"], job["loss"]["name"], job["noise"]["kind"]) for job in jobs}) == 16
     assert all(job["trainer"]["devices"] == 8 and job["optimizer"]["lr"] == 1e-5 for job in jobs)
 
 

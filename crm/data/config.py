@@ -1,4 +1,4 @@
-"""Settings of the data."""
+"""Settings of the data: sources, suites, direction, noise."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 from crm.config import MAX_SEED, Settings, setting
 from crm.data.catalogue import MADE, OWN, SOURCES, source_named
+from crm.data.comparisons import DIRECTIONS
+from crm.data.noise import NOISES
 from crm.data.public.plain import PROFILES
 from crm.data.recognise import recognise
 from crm.io.installed import check_known
@@ -100,3 +102,18 @@ class DataConfig(Settings, group="data"):
         place = (self.path or self.name).rstrip("/").removeprefix("hf://")
         whole = self.name not in OWN or OWN[self.name].evaluation_only or self.split == "all"
         return f"{Path(place).name}{'' if whole else ', held-out prompts'}"
+
+
+@dataclass
+class DirectionConfig(Settings, group="direction"):
+    """Whose criteria condition a training comparison."""
+
+    kind: str = setting("auto", one_of=("auto", *DIRECTIONS))
+    """``auto``: both, and with ``criteria=none`` original."""
+
+
+@dataclass
+class NoiseConfig(Settings, group="noise"):
+    """Perturbation of the criteria in training, drawn anew per sample and epoch."""
+
+    kind: str = setting("none", one_of=NOISES)

@@ -9,9 +9,8 @@ from typing import Any
 from omegaconf import MISSING
 
 from crm.config import MAX_SEED, PRECISIONS, Settings, count_or_auto, setting
-from crm.data.comparisons import CRITERIA_MODES, DIRECTIONS
-from crm.data.config import DataConfig
-from crm.data.noise import NOISES
+from crm.data.comparisons import CRITERIA_MODES
+from crm.data.config import DataConfig, DirectionConfig, NoiseConfig
 from crm.model.config import BatchingConfig, HeadConfig, ModelConfig
 from crm.model.heads import head_named
 from crm.training.loss import LossConfig
@@ -130,16 +129,14 @@ class TrainConfig(Settings):
     model: ModelConfig = field(default_factory=ModelConfig)
     head: HeadConfig = field(default_factory=HeadConfig)
     loss: LossConfig = field(default_factory=LossConfig)
+    noise: NoiseConfig = field(default_factory=NoiseConfig)
+    direction: DirectionConfig = field(default_factory=DirectionConfig)
     data: DataConfig = field(default_factory=DataConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
     batching: BatchingConfig = field(default_factory=BatchingConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
-    direction: str = setting("auto", one_of=("auto", *DIRECTIONS))
-    """Whose criteria a training comparison shows; ``auto``: both, and with ``criteria=none`` original."""
-    noise: str = setting("none", one_of=NOISES)
-    """Perturbation of the criteria in training, drawn anew per sample and epoch."""
     criteria: str = setting("own", one_of=CRITERIA_MODES)
     """``none`` shows one generic criterion instead of the user's: the criteria-blind control."""
     seed: int = setting(42, at_least=0, at_most=MAX_SEED)
@@ -154,10 +151,10 @@ class TrainConfig(Settings):
         self.head.name = self.loss.head(self.head.name)
         head, own = head_named(self.head.name), self.criteria == "own"
         blind = "with criteria=none: the one generic criterion is neither reversed nor perturbed"
-        if self.direction == "auto":
-            self.direction = "both" if own else "original"
-        self.require(own or self.direction == "original", "direction", f"original {blind}")
-        self.require(own or self.noise == "none", "noise", f"none {blind}")
+        if self.direction.kind == "auto":
+            self.direction.kind = "both" if own else "original"
+        self.require(own or self.direction.kind == "original", "direction.kind", f"original {blind}")
+        self.require(own or self.noise.kind == "none", "noise.kind", f"none {blind}")
         apart = "0, but with head=late, which scores responses by every criterion of a pass"
         scored = f"0 with head={self.head.name}, which has no scores; use head=scalar or head=pairwise_span"
         self.require(head.apart or not self.loss.off_criteria_penalty, "loss.off_criteria_penalty", apart)

@@ -82,7 +82,7 @@ class PreferenceDataModule(L.LightningDataModule):
 
     def epoch_comparisons(self, epoch: int) -> tuple[list[Comparison], dict[str, int]]:
         """Training rows of an epoch, before encoding, and what became of the votes."""
-        kind, noise = self.config.direction, self.config.noise
+        kind, noise = self.config.direction.kind, self.config.noise.kind
         pool = None if noise == "none" else self._pool
         drawn: dict[str, Any] = {"direction": kind, "noise": noise, "pool": pool, "seed": self.config.seed}
         return make_comparisons(self.train, **drawn, epoch=epoch, **self._kinds)
@@ -104,7 +104,7 @@ class PreferenceDataModule(L.LightningDataModule):
 
     def is_trained(self, row: Comparison) -> bool:
         """Whether a row is of the direction that is trained; if not, validation reads it for its pair's sake alone."""
-        return self.config.direction in ("random", "both", row.direction)
+        return self.config.direction.kind in ("random", "both", row.direction)
 
     @property
     def _rank(self) -> int:
@@ -146,7 +146,7 @@ def check_counts(config: TrainConfig, counts: Mapping[str, int], passes: int) ->
         gone = {name: counts[name] for name in ("ties_dropped", "without_criteria", "overlong") if counts.get(name)}
         why = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in gone.items()) or "no vote was read"
         raise ValueError(
-            f"{config.data.word} direction={config.direction}: no comparison left to train on of "
+            f"{config.data.word} direction={config.direction.kind}: no comparison left to train on of "
             f"{counts['read']} votes ({why})"
         )
     step, devices = config.schedule.comparisons_per_step, config.trainer.processes
@@ -155,8 +155,8 @@ def check_counts(config: TrainConfig, counts: Mapping[str, int], passes: int) ->
             f"loss.off_criteria_penalty={penalty}: needs two comparisons in a pass, and schedule.comparisons_per_step="
             f"{step} are {passes} passes on {devices} devices; raise batching.tokens, or train on fewer devices"
         )
-    if config.noise != "none" and counts.get("noise_none", 0) == counts.get("made"):
-        log.warning("noise=%s %s", config.noise, WITHOUT_EFFECT)
+    if config.noise.kind != "none" and counts.get("noise_none", 0) == counts.get("made"):
+        log.warning("noise=%s %s", config.noise.kind, WITHOUT_EFFECT)
     if not (made := counts["validation_made"]):
         raise ValueError(
             f"{config.data.word}: no comparison to validate on; raise data.validation_fraction or data.validation"

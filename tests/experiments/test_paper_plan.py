@@ -78,7 +78,7 @@ def test_the_blind_are_evaluated_blind_and_controls_name_their_judge(two_seeds: 
     real = make_plan(SCALES["real"], (), tmp_path, (5,))
     trained = by_name(real, "1_judges", "scalar, trained blind", 5)
     config = compose("train", trained.overrides or (), tmp_path)
-    assert (config.criteria, config.direction, config.head.name) == ("none", "original", "scalar")
+    assert (config.criteria, config.direction.kind, config.head.name) == ("none", "original", "scalar")
     assert list(trained.evaluations) == ["blind"]
     centre = by_name(plan, "1_judges", "late", 5)
     assert set(centre.evaluations) == {"clean", "noised", "blind"}

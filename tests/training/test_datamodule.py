@@ -26,7 +26,7 @@ def make_data(make_encoder, preferences):
         """Padded batches of ``rows`` comparisons, or packs of ``tokens``."""
         giant = replace(preferences[1], id="giant", prompt=(Message("user", "long " * 300),))
         config = deepcopy(BASE)
-        config.direction, config.noise = changes.get("direction", "original"), changes.get("noise", "none")
+        config.direction.kind, config.noise.kind = changes.get("direction", "original"), changes.get("noise", "none")
         config.loss.ties, config.criteria = changes.get("ties", "drop"), changes.get("criteria", "own")
         config.trainer.devices = changes.get("devices", 1)
         config.seed, config.schedule.comparisons_per_step = changes.get("seed", 0), rows
