@@ -17,7 +17,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any, Literal
 
-from crm.data.noise import NOISES, CriteriaPool, Noised, add_noise
+from crm.data.noise import NOISES, CriteriaPool, add_noise
 from crm.data.splits import Splits
 from crm.io.draws import generator
 from crm.schema import GENERIC_CRITERION, Comparison, Preference, folded
@@ -68,26 +68,29 @@ def make_comparisons(
             why = "same_criteria" if contradicts_itself(preference) else "without_criteria"
             counts["ties_dropped" if dropped_tie else why] += 1
             continue
-        shown = Noised((GENERIC_CRITERION,), "none")
+        criteria: tuple[str, ...] = (GENERIC_CRITERION,)
+        applied = "none"
         if criteria_mode == "own":
-            shown = add_noise(preference, side, kind=noise, pool=pool, seed=seed, epoch=epoch)
+            criteria, applied = add_noise(preference, side, kind=noise, pool=pool, seed=seed, epoch=epoch)
         used = "original" if side == nominal_winner(preference, seed=seed, epoch=epoch, ties=ties) else "reverse"
-        made.append(_comparison(preference, side, used, shown))
-        counts.update(("made", f"direction_{used}", f"noise_{shown.applied}"))
+        made.append(_comparison(preference, side, used, criteria, applied))
+        counts.update(("made", f"direction_{used}", f"noise_{applied}"))
     return made, dict(counts)
 
 
-def _comparison(preference: Preference, side: Side, direction: str, shown: Noised) -> Comparison:
+def _comparison(
+    preference: Preference, side: Side, direction: str, criteria: tuple[str, ...], noise: str
+) -> Comparison:
     return Comparison(
-        id=f"{preference.id}|{direction}|{shown.applied}",
+        id=f"{preference.id}|{direction}|{noise}",
         preference_id=preference.id,
-        criteria=shown.criteria,
+        criteria=criteria,
         prompt=preference.prompt,
         response_a=preference.response_a,
         response_b=preference.response_b,
         label="tie" if preference.winner == "tie" else side,
         direction=direction,
-        noise=shown.applied,
+        noise=noise,
     )
 
 

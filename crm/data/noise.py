@@ -20,7 +20,6 @@ from __future__ import annotations
 import random
 from bisect import bisect_right
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from itertools import accumulate
 
 from crm.io.draws import generator, grouped
@@ -29,14 +28,6 @@ from crm.schema import MAX_CRITERIA, Preference, folded
 OPERATIONS = ("none", "add", "remove", "replace")
 NOISES = (*OPERATIONS, "random")
 WITHOUT_EFFECT = "changes nothing here: it takes criteria of other votes, or a side with several"
-
-
-@dataclass(frozen=True, slots=True)
-class Noised:
-    """Criteria after noise. ``applied`` is one of `OPERATIONS`."""
-
-    criteria: tuple[str, ...]
-    applied: str
 
 
 class CriteriaPool:
@@ -89,10 +80,10 @@ class CriteriaPool:
 
 def add_noise(
     preference: Preference, side: str, *, kind: str, pool: CriteriaPool | None, seed: int, epoch: int
-) -> Noised:
-    """Perturb the criteria of a side that has some as the table above says. Pure: a function of its arguments alone.
+) -> tuple[tuple[str, ...], str]:
+    """The criteria of a side that has some, perturbed as the table above says, and which of `OPERATIONS` was applied.
 
-    ``kind`` is one of `NOISES`; ``add`` and ``random`` need a ``pool``.
+    Pure: a function of its arguments alone. ``kind`` is one of `NOISES`; ``add`` and ``random`` need a ``pool``.
     """
     own, other = preference.criteria_a, preference.criteria_b
     other_topics = preference.criteria_topics_b
@@ -107,7 +98,7 @@ def add_noise(
         changed = tuple(own[place] for place in sorted(rng.sample(range(len(own)), (len(own) + 1) // 2)))
     elif operation == "replace" and len(own) > 1:
         changed = _replace(own, other, rng)
-    return Noised(changed, operation) if changed else Noised(own, "none")
+    return (changed, operation) if changed else (own, "none")
 
 
 def _add(
