@@ -16,7 +16,8 @@ import yaml
 from crm.benchmarks import protocols
 from crm.benchmarks.protocols import Item, Point, Scores
 from crm.data.fields import any_text, items, string_list
-from crm.io import rows as formats
+from crm.io.intake import Intake
+from crm.io.rows import data_files
 from crm.rewards.scoring import answer_turns, prompt_turns
 from crm.schema import RecordError
 
@@ -52,19 +53,19 @@ def read_items(benchmark: Benchmark, *paths: Path, names: Sequence[str] = ()) ->
     Raises ``ValueError`` with file, line, field and why.
     """
     found: dict[str, Item] = {}
-    places = [(file, name) for path, name in zip_longest(paths, names) for file in formats.data_files(path)]
-    for file, name in places:
-        for number, row in formats.rows(file):
+    reading = Intake(strict=True)
+    for file, name in ((file, name) for path, name in zip_longest(paths, names) for file in data_files(path)):
+
+        def parse(row: Row, _line: int, name: str = name or file.name) -> Item:
             try:
-                if isinstance(row, RecordError):
-                    raise row
-                item = benchmark.read(row, name or file.name)
-            except (RecordError, KeyError) as error:
-                missing = f"{error.args[0]}: not there" if isinstance(error, KeyError) else str(error)
-                raise ValueError(f"{file}:{number}: {missing}; is this a file of {benchmark.title}?") from None
-            if item.id in found:
-                raise ValueError(f"{file}:{number}: id: {item.id!r} is there twice")
-            found[item.id] = item
+                item = benchmark.read(row, name)
+            except KeyError as error:
+                raise RecordError(error.args[0], f"not there; is this a file of {benchmark.title}?") from None
+            if found.setdefault(item.id, item) is not item:
+                raise RecordError("id", f"{item.id!r} is there twice")
+            return item
+
+        list(reading.rows(file, parse))
     return list(found.values())
 
 
