@@ -56,15 +56,14 @@ def place(
     topics, criteria = ((), ()) if all_test else _held_out(rows, chosen, data.seed)
     groups = prompt_groups([row.prompt for row in rows], data.near_duplicates)
     warn_of_large_group(groups)
-    keys = [groups[prompt_key(row.prompt)] for row in rows]
     shares = {"validation": data.validation_fraction, "test": data.test_fraction}
-    of_topic = {key for key, row in zip(keys, rows, strict=True) if row.topic in topics}
-    divided = [divide(row, criteria) for row in rows]
-    seen_keys = {key for key, (seen, _) in zip(keys, divided, strict=True) if has_criteria(seen)}
-    only_c = {key for key, (_, unseen) in zip(keys, divided, strict=True) if has_criteria(unseen)} - seen_keys
+    divided = [(groups[prompt_key(row.prompt)], *divide(row, criteria)) for row in rows]
+    of_topic = {key for key, seen, _ in divided if seen.topic in topics}
+    only_c = {key for key, _, unseen in divided if has_criteria(unseen)}
+    only_c -= {key for key, seen, _ in divided if has_criteria(seen)}
     parts: dict[str, list[Preference]] = {name: [] for name in PARTS}
     counts = Counter[str]()
-    for (seen, unseen), key in zip(divided, keys, strict=True):
+    for key, seen, unseen in divided:
         if key in of_topic:
             part = "unseen_topics" if seen.topic in topics else "left_out"
         elif key in only_c:
@@ -83,10 +82,10 @@ def place(
     if not parts["train"] and not all_test:
         raise ValueError(
             f"split: no row is left to train on, of {len(rows)} rows with {len(groups)} different prompts in "
-            f"{len(set(keys))} groups of near-duplicates (data.near_duplicates={data.near_duplicates:g}); "
+            f"{len(set(groups.values()))} groups of near-duplicates (data.near_duplicates={data.near_duplicates:g}); "
             "bring more prompts, hold out less, or try another data.seed"
         )
-    sizes = {"rows": len(rows), "prompts": len(groups), "groups": len(set(keys))}
+    sizes = {"rows": len(rows), "prompts": len(groups), "groups": len(set(groups.values()))}
     return Placed(parts, topics, criteria, sizes | dict(sorted(counts.items())))
 
 
