@@ -16,8 +16,9 @@ from crm.data import own
 from crm.data.catalogue import place_of
 from crm.data.table import MOST, PAIRS, VOTES, first_rows
 from crm.io import rows as formats
+from crm.io.intake import Intake
 from crm.io.rows import printable
-from crm.schema import Preference, RecordError
+from crm.schema import Preference
 
 log = logging.getLogger(__name__)
 COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -79,7 +80,7 @@ def recognise(path: str) -> Recognised:
         raise ValueError(f"{path}: a bank of responses, no preferences; rank it with bank=folder bank.path={path}")
     found: Recognised | None = None
     for file in formats.data_files(place):
-        each = _reading(path, str(file), first_rows(file) or _no_rows(file))
+        each = _reading(path, str(file), first_rows(file))
         if found and each != found:
             raise ValueError(
                 f"{path}: {file.name} would be read with {each.words()}, the files before it with {found.words()}; "
@@ -91,14 +92,10 @@ def recognise(path: str) -> Recognised:
     return found
 
 
-def _no_rows(file: Path) -> list[dict[str, Any]]:
-    for number, value in formats.rows(file):
-        why = value if isinstance(value, RecordError) else f"row: expected a JSON object, got {type(value).__name__}"
-        raise ValueError(f"{file}:{number}: {why}")
-    raise ValueError(f"{file}: holds no rows")
-
-
 def _reading(path: str, file: str, rows: Sequence[dict[str, Any]]) -> Recognised:
+    if not rows:
+        list(Intake(strict=True).rows(Path(file), lambda row, _: row))  # raises for the first
+        raise ValueError(f"{file}: holds no rows")
     names = list(dict.fromkeys(name for row in rows for name in row))
     found = _published(names, rows) or [*_pairs(names, rows), *_votes(names)]
     if len(found) > 1:
