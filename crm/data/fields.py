@@ -110,20 +110,25 @@ def require(row: Mapping[str, Any], names: Sequence[str], null: str = "null") ->
             raise RecordError(name, null if name in row else "missing")
 
 
-def turns(value: Any, field: str, role: str) -> Conversation:
-    """A conversation: one turn of ``role`` where ``value`` is text, else its messages. Raises `RecordError`."""
+def talk(value: Any, field: str, role: str) -> Conversation:
+    """A conversation: messages, the turns of a text with the marks of Anthropic's hh-rlhf, or a text as one turn.
+
+    ``role`` is that of such a text. A prompt that is blank text is an error, as an empty cell is most often a missing
+    one, and an empty last turn of marks is none of it. Raises `RecordError`.
+    """
     if isinstance(value, str) and not _MESSAGES.match(value):
-        return turn(role, value)
-    if isinstance(value, (str, list)):
-        return messages(items(value, field), field)
-    raise RecordError(field, f"expected text or a list of messages, got {type(value).__name__}")
-
-
-def asked(value: Any, field: str) -> Conversation:
-    """A prompt, as `turns` of the user; blank text is an error, as an empty cell is most often a missing one."""
-    if isinstance(value, str) and not value.strip():
-        raise RecordError(field, "blank")
-    return turns(value, field, "user")
+        marked = _MARKS.split(value)[1:] if _MARKS.match(value) else []
+        if "Assistant" not in marked[::2]:
+            if role == "user" and not value.strip():
+                raise RecordError(field, "blank")
+            return turn(role, value)
+        names = ("user" if name == "Human" else "assistant" for name in marked[::2])
+        value = [{"role": who, "content": text.strip()} for who, text in zip(names, marked[1::2], strict=True)]
+        if role == "user" and not value[-1]["content"]:
+            value.pop()
+    elif not isinstance(value, str | list):
+        raise RecordError(field, f"expected text or a list of messages, got {type(value).__name__}")
+    return messages(items(value, field), field)
 
 
 def items(value: Any, field: str) -> list[Any]:
@@ -197,16 +202,6 @@ def split_shared(
         why = f"shares no leading turns with {fields[0]} that an assistant's turn follows in both"
         raise RecordError(fields[1], why)
     return a[:shared], a[shared:], b[shared:]
-
-
-def talk(value: Any, field: str, role: str) -> Conversation:
-    """As `asked` or `turns`; a text with the marks of Anthropic's hh-rlhf is their turns, but for an empty last one."""
-    marked = _MARKS.split(value)[1:] if isinstance(value, str) and _MARKS.match(value) else []
-    if "Assistant" not in marked[::2]:
-        return asked(value, field) if role == "user" else turns(value, field, role)
-    texts = zip(marked[::2], map(str.strip, marked[1::2]), strict=True)
-    found = [{"role": "user" if who == "Human" else "assistant", "content": text} for who, text in texts]
-    return messages(found if found[-1]["content"] or role == "assistant" else found[:-1], field)
 
 
 def pair_parts(prompt: Cell, first: Cell, second: Cell) -> tuple[Conversation, Conversation, Conversation]:

@@ -20,6 +20,7 @@ from crm.data.fields import (
     any_text,
     identity,
     items,
+    pair_parts,
     require,
     rows_of,
     split_shared,
@@ -27,9 +28,8 @@ from crm.data.fields import (
 )
 from crm.data.public.pairs import two_sided
 from crm.data.splits import Splits
-from crm.io.draws import turn
 from crm.io.files import drafted
-from crm.schema import Message, Preference, RecordError, Side, folded, messages, short
+from crm.schema import Message, Preference, RecordError, Side, messages, short
 
 TRAIN_FIELDS = (
     *("model_a", "model_b", "human_winner", "a_criteria", "b_criteria"),
@@ -94,8 +94,7 @@ def train_rows(row: Row, at: At) -> Preference:
     criteria_a, criteria_b = (string_list(row[name], name) for name in ("a_criteria", "b_criteria"))
     if not criteria_a and not criteria_b:
         raise RecordError("a_criteria", "empty, and b_criteria too; a training row needs criteria on one side at least")
-    a, b = (messages(row[name], name) for name in MODELS)
-    prompt, response_a, response_b = split_shared(a, b, MODELS)
+    prompt, response_a, response_b = pair_parts((None, "prompt"), *((row[name], name) for name in MODELS))
     topics_a, topics_b = (_topics(row[name], name) for name in ("a_broad_criteria_topic", "b_broad_criteria_topic"))
     name = f"train-{identity(None, 'id', at.repeats, [row[name] for name in TRAIN_FIELDS])}"
     sides = (response_a, criteria_a, topics_a, None), (response_b, criteria_b, topics_b, None)
@@ -113,14 +112,7 @@ def eval_rows(row: Row, at: At) -> Preference:
     criteria = string_list(row["criteria"], "criteria")
     if not criteria:
         raise RecordError("criteria", "empty; an evaluation row needs at least one")
-    query = any_text(row["prompt"], "prompt")
-    response_a, response_b = (messages(row[name], name) for name in MODELS)
-    prompt = turn("user", query)
-    if not response_a[0].role == response_b[0].role == "assistant":
-        prompt, response_a, response_b = split_shared(response_a, response_b, MODELS)
-        first = next((message.content for message in prompt if message.role == "user"), None)
-        if first is None or folded(first) != folded(query):
-            raise RecordError("prompt", "differs from the first user turn of model_a and model_b")
+    prompt, response_a, response_b = pair_parts((row["prompt"], "prompt"), *((row[name], name) for name in MODELS))
     name = f"eval-{identity(row['idx'], 'idx', at.repeats)}"
     of_a, of_b = (criteria if side in (own, "tie") else () for own in "ab")
     return two_sided(name, prompt, (response_a, of_a, (), None), (response_b, of_b, (), None), side, "eval_rows")

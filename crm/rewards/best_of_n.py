@@ -21,7 +21,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from pydantic import BeforeValidator, FiniteFloat
 
-from crm.data.fields import any_text, asked, criteria_cell
+from crm.data.fields import any_text, criteria_cell, talk
 from crm.io.draws import grouped
 from crm.io.files import replace_file, with_nulls
 from crm.io.installed import commit
@@ -168,7 +168,7 @@ def read_file(path: Path) -> list[Candidates]:
         (query, text), response = prompt_cell(row), filled_column(row, TEXT_FIELDS)
         criteria = criteria_cell(row.get("criteria") or "", "criteria")
         gold = (validated(Gold, row.get("gold"), "gold"),)
-        return Candidates(asked(text, query), (any_text(row[response], response),), criteria, gold)
+        return Candidates(talk(text, query, "user"), (any_text(row[response], response),), criteria, gold)
 
     rows = Intake(strict=True).rows(path, parse)
     return [

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from crm.data.fields import items, optional_text, pair_parts, split_shared, talk, turns, under
+from crm.data.fields import items, optional_text, pair_parts, split_shared, talk, under
+from crm.io.draws import turn
 from crm.leaderboard.bank.responses import prompt_cell
 from crm.rewards.scoring import Group, Turns, criteria_texts
 from crm.schema import RecordError, check_response
@@ -73,7 +74,7 @@ def _conversations(row: Mapping[str, Any], named: Mapping[str, Any]) -> tuple[Tu
         if whole and len(fields) == 2:
             return pair_parts((prompt, name), *((named[field], field) for field in fields))
         blank = isinstance(prompt, str) and not prompt.strip()
-        return turns(prompt, name, "user") if blank else talk(prompt, name, "user"), *given.values()
+        return turn("user", prompt) if blank else talk(prompt, name, "user"), *given.values()
     if not whole or len(fields) > 2:
         raise RecordError("prompt", f"not there; expected one of {', '.join(PROMPTS)}, or whole conversations")
     if len(fields) == 2:
