@@ -41,8 +41,6 @@ WINNERS: dict[str, Side] = {"model_a": "a", "model_b": "b"} | dict.fromkeys(
     ("tie", "tie (bothbad)", "tie (both bad)", "both_bad"), "tie"
 )
 FLAGS = {"winner_model_a": "a", "winner_model_b": "b", "winner_tie": "tie"}
-UNFINISHED = "splits/unfinished"
-"""A file that is in a dataset while `prepare.py` writes its parts."""
 _TURNS = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
 _NESTED = {"prompt": _TURNS, "response_a": _TURNS, "response_b": _TURNS} | dict.fromkeys(
     ("criteria_a", "criteria_b", "criteria_topics_a", "criteria_topics_b"), pa.list_(pa.string())
@@ -53,8 +51,6 @@ def load_prepared(folder: Path) -> Splits:
     """The parts of a folder that ``prepare.py`` wrote; a suite without rows is left out."""
     if not (folder / "splits").is_dir():
         raise ValueError(f"data.path={folder}: holds no folder splits; make the dataset with prepare.py")
-    if (folder / UNFINISHED).is_file():
-        raise ValueError(f"data.path={folder}: its last prepare.py was stopped while it wrote; run the same again")
     parts = {
         name: read_preferences(folder / "splits" / f"{name}.parquet") for name in ("train", "validation", "D", "T", "C")
     }

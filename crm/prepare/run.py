@@ -19,7 +19,7 @@ from crm.criteria.extraction import Extraction, has_criteria
 from crm.criteria.topics import find_topics
 from crm.data.catalogue import location, source_named
 from crm.data.load import read_rows
-from crm.data.own import UNFINISHED, write_preferences
+from crm.data.own import write_preferences
 from crm.data.public.banks import FOLDERS as BANKS
 from crm.endpoint.cache import ReplyCache
 from crm.endpoint.client import ChatClient
@@ -192,14 +192,12 @@ def _log_cost(rows: list[Preference], client: ChatClient | None, filtering: bool
 
 def _write(out: Path, parts: Mapping[str, list[Preference]], topics: Mapping[str, pd.DataFrame]) -> None:
     """Write parts and tables of topics in place of those of an earlier run."""
-    unfinished = replace_file(out / UNFINISHED, "")
     for name in ("queries", "criteria"):
         (out / "topics" / f"{name}.csv").unlink(missing_ok=True)
     for name, rows in parts.items():
         write_preferences(out / "splits" / f"{name}.parquet", rows)
     for name, found in topics.items():
         replace_file(out / "topics" / f"{name}.csv", csv_text(found))
-    unfinished.unlink()
 
 
 def write_card(
