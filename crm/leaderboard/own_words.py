@@ -55,6 +55,11 @@ class Understood:
     nearest: tuple[str, ...]
     scored_by: str = ""
 
+    @property
+    def counted(self) -> str:
+        """With which weight it counts: "0.5 x ideally short (shorter answers)", "0 x candle (not understood)"."""
+        return f"{0 if self.why else self.weight:g} x {self.clause} ({self.why or self.meaning})"
+
     def __str__(self) -> str:
         if self.why:
             near = f"did you mean {' or '.join(self.nearest[:3])}?" if self.nearest else "say in English how to answer"

@@ -45,9 +45,11 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     processes = start(config.devices, config.nodes)
     opened = open_judge(config)
     criteria = tuple(config.criteria) or (GENERIC_CRITERION,)
+    signed = zip(criteria, config.weights, strict=True) if config.weights else ()
+    counted = [f"{by:g} x {text}" for text, by in signed] or list(criteria)
     if isinstance(opened.judge, TraitsJudge):
         matrix = open_matrix(bank, config.bank.path, config.scored_by)
-        board = rank_own_words(config, OwnWords(opened.judge.reader, matrix))
+        board, counted = rank_own_words(config, OwnWords(opened.judge.reader, matrix))
     else:
         board = rank_bank(opened, bank, criteria, config.weights, progress=config.progress, processes=processes)
     flawed = flawed_responses(bank, config.criteria)
@@ -56,7 +58,7 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     if board.unanswered:
         log.warning("bank %s: %s", bank.name, board.explain_unread())
     if processes.first:
-        write_leaderboard(config, board, flawed, title, show)
+        write_leaderboard(config, board, flawed, counted, title, show)
         track(
             config.logger,
             Path(config.run_dir),
@@ -106,8 +108,9 @@ def rank_bank(
     return Leaderboard(outcomes)
 
 
-def rank_own_words(config: LeaderboardConfig, words: OwnWords) -> Leaderboard:
-    """By the columns of the bank's criteria matrix that the criteria ask for; writes ``understood.json``.
+def rank_own_words(config: LeaderboardConfig, words: OwnWords) -> tuple[Leaderboard, list[str]]:
+    """By the columns of the bank's criteria matrix that the criteria ask for, and what each clause counts; writes
+    ``understood.json``.
 
     Raises ``ValueError`` where nothing is understood, and where no query has a score for every LLM.
     """
@@ -116,7 +119,8 @@ def rank_own_words(config: LeaderboardConfig, words: OwnWords) -> Leaderboard:
     replace_file(Path(config.run_dir) / "understood.json", rows + "\n")
     for each in found:
         log.info("%s", each)
-    return Leaderboard(words.outcomes(config.criteria, config.weights, progress=config.progress))
+    outcomes = words.outcomes(config.criteria, config.weights, progress=config.progress)
+    return Leaderboard(outcomes), [each.counted for each in found]
 
 
 def without_flawed(board: Leaderboard, flawed: pd.DataFrame) -> Leaderboard:
@@ -141,21 +145,22 @@ def _title(config: LeaderboardConfig, bank: Bank) -> str:
 
 
 def write_leaderboard(
-    config: LeaderboardConfig, board: Leaderboard, flawed: pd.DataFrame, bank: str, show: bool
+    config: LeaderboardConfig, board: Leaderboard, flawed: pd.DataFrame, counted: Sequence[str], bank: str, show: bool
 ) -> None:
     """The tables ``leaderboard`` and ``bradley_terry``, ``leaderboard.png``, ``criteria.json``; prints the ranking."""
     run_dir, criteria, weights = Path(config.run_dir), config.criteria or [GENERIC_CRITERION], config.weights
     queries, unread = len(board.outcomes.queries), board.explain_unread()
-    asked = [f"{by:g} x {text}" for text, by in zip(criteria, weights, strict=True)] if weights else criteria
-    line = "; ".join(filter(None, (caption(queries, (), f"{' | '.join(asked)}; {bank}", commit()), unread)))
+    asked = f"criteria {' | '.join(counted)}; {bank}"
+    line = "; ".join(filter(None, (caption(queries), asked, caption(commit=commit()), unread)))
     counts = flawed.loc[list(board.outcomes.queries)].sum()
     table = board.frame().assign(flawed=lambda rows: rows["model"].map(counts))
     write_table(run_dir, "leaderboard", table, line)
     write_table(run_dir, "bradley_terry", board.bradley_terry(), line)
-    one_leaderboard(run_dir / "leaderboard.png", board.frame(), " · ".join(asked), board.baseline)
+    one_leaderboard(run_dir / "leaderboard.png", board.frame(), " · ".join(counted), board.baseline)
     facts = {
         "criteria": criteria,
         **({"weights": weights} if weights else {}),
+        "counted": list(counted),
         "queries": queries,
         "topics": board.topics,
         "baseline": board.baseline,
@@ -167,7 +172,7 @@ def write_leaderboard(
     if show:
         print_table(
             table.drop(columns=["tied_with", *([] if board.unread else ["unread"])]),
-            f"{' · '.join(asked)} — win rate against {board.baseline}, {queries} queries ({run_dir})\n{bank}",
+            f"{' · '.join(counted)} — win rate against {board.baseline}, {queries} queries ({run_dir})\n{bank}",
         )
         if unread:
             Console().print(unread)

@@ -183,10 +183,9 @@ def make_api(ranker: Ranker, picking: Picking, about: About, card: Path | None =
         """The ranking of a link as a file: ``/api/v1/export/csv?criteria=...&criteria=...``."""
         ranking, board = ranked(profile)
         topics = pd.DataFrame([row.topics for row in board.rows]).add_prefix("topic ")
-        signed = "; ".join(f"{line} x {by:g}" for line, by in zip(*profile.signed, strict=True))
         flawed = [len(ranking.flaws[row.model]) for row in board.rows]
         table = board.frame().assign(flawed=flawed).join(topics)
-        return _csv(table.assign(criteria=signed, judge=about.judge), "leaderboard")
+        return _csv(table.assign(criteria="; ".join(ranking.counted(profile)), judge=about.judge), "leaderboard")
 
     @api.get("/api/v1/card", response_class=Response)
     def model_card() -> Response:

@@ -78,6 +78,17 @@ class Ranking:
         found = [row | more[row["model"]] for row in self.board.records()]
         return [row | {"rank_low": 1 if row["may_be_first"] else max(2, row["rank_low"])} for row in found]
 
+    def counted(self, profile: Profile) -> list[str]:
+        """With which weight every line counts, or where its clauses were read, each of them."""
+        found = []
+        for line, by in zip(*profile.signed, strict=True):
+            read = [each for each in self.understood if each.line == line]
+            if line in self.not_understood:
+                found.append(f"0 x {line} ({next(each.why for each in read if each.why)})")
+            else:
+                found += [each.counted for each in read] or [f"{by:g} x {line}"]
+        return found
+
     def logits(self, model: str) -> dict[str, float]:
         """By query id: log-odds that the model's response is preferred to the baseline's, where it was read."""
         column = self.used.logits[:, self.used.models.index(model)].tolist()

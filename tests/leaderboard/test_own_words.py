@@ -180,15 +180,18 @@ def test_an_empty_response_has_no_score() -> None:
 
 def test_the_command_says_what_it_understood(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made_bank().save(tmp_path / "bank")
-    given = ["judge=traits", "bank=folder", f"bank.path={tmp_path / 'bank'}", "criteria=[short answers,candle]"]
+    given = ["judge=traits", "bank=folder", f"bank.path={tmp_path / 'bank'}", "criteria=[ideally short,candle]"]
     board = run_leaderboard(compose("leaderboard", given, tmp_path / "run"))
     assert next(iter(board.win_rates())) == "short"
     read = json.loads((tmp_path / "run/understood.json").read_text(encoding="utf-8"))
     assert [(row["clause"], row["criterion"], row["side"], row["why"]) for row in read] == [
-        ("short answers", "Length", "less", ""),
+        ("ideally short", "Length", "less", ""),
         ("candle", None, read[1]["side"], "not understood"),
     ]
     assert (tmp_path / "bank/criteria.parquet").is_file() and (tmp_path / "run/leaderboard.csv").is_file()
+    counted = ["0.5 x ideally short (shorter answers)", "0 x candle (not understood)"]
+    assert json.loads((tmp_path / "run/criteria.json").read_text(encoding="utf-8"))["counted"] == counted
+    assert f"; criteria {' | '.join(counted)}; bank" in (tmp_path / "run/leaderboard.md").read_text(encoding="utf-8")
     assert "short" in capsys.readouterr().out
 
 
