@@ -99,7 +99,8 @@ def test_words_that_nobody_understands_are_not_ranked(browser: Any, address: str
         assert "could not be read" not in page.locator("#progress").inner_text()
         expect(view(page, "For researchers")).to_contain_text("0 of 576")
         add(page, "short answers")
-        headline(page, re.compile("for you$"))
+        headline(page, re.compile("by 1 of your 2 criteria$"))
+        expect(page.locator("#because")).to_contain_text("“cheap” does not count.")
         expect(page.locator(".chip.lost")).to_have_count(1)
 
 
@@ -201,15 +202,15 @@ def ranked_as(board: list[dict[str, Any]]) -> Any:
     return lambda route: route.fulfill(json=route.fetch().json() | {"leaderboard": board})
 
 
-def test_what_filters_leave_is_no_surer(browser: Any, address: str) -> None:
-    """A place of a part is as wide as its ties; who leads a part is tied with who is not clearly worse."""
+def test_what_filters_leave_is_a_part(browser: Any, address: str) -> None:
+    """Places are among all; who is the best of a part is tied with who is not clearly worse."""
     rows = [("a", 1, 1, ["b"]), ("b", 1, 2, ["a"]), ("c", 3, 4, ["d"]), ("d", 3, 4, ["c"]), ("e", 5, 5, [])]
     board = [
         {"model": model, "rank": at, "rank_low": low, "rank_high": high, "win_rate": 0.5, "low": None, "high": None}
         | {"may_be_first": low == 1, "tied_with": ties, "mean_words": 10 * at}
         for at, (model, low, high, ties) in enumerate(rows, start=1)
     ]
-    facts = {model: {"open_weights": model in "cde"} for model, *_ in rows}
+    facts = {model: {"open_weights": model in "cde", "usd_out": {"a": 2, "e": 9}.get(model)} for model, *_ in rows}
     by_picks = [{name: value for name, value in row.items() if name != "tied_with"} for row in board]
     with opened(browser, address) as page:
         change = {"models": list("abcde"), "baseline": "e", "facts": facts}
@@ -218,9 +219,18 @@ def test_what_filters_leave_is_no_surer(browser: Any, address: str) -> None:
             page.route("**/api/v1/rank", ranked_as(shown))
             page.goto(f"{address}/?criteria=short+answers&weights=0.04&open")
             expect(page.locator("#weigh-0")).to_have_text("×0.04")
-            headline(page, "c and d are tied for you")
-            assert page.locator("#rows .number:first-child").all_inner_texts() == ["1–2", "1–2", "3"]
+            headline(page, "c and d are tied, best of the 3 shown, for you")
+            assert page.locator("#rows .number:first-child").all_inner_texts() == ["3–4", "3–4", "5"]
             expect(page.locator("#because")).to_contain_text("c writes 30 words an answer, all models 30.")
+            page.get_by_text("Questions and models").click()
+            price = page.get_by_label("answers under")
+            price.select_option("5")
+            headline(page, "No model is left")
+            why = "No model with open weights has a list price under $5, and 2 have none: choose a higher one, or “any"
+            expect(page.locator("#because")).to_contain_text(why)
+            price.select_option("20")
+            headline(page, "e is the only one left, place 5 of 5 for you")
+            expect(page.locator("#progress")).to_contain_text("1 of 5 models shown, 2 without a list price are not")
 
 
 def test_topics_that_are_too_small_are_offered_together(browser: Any, tmp_path: Path) -> None:
@@ -301,7 +311,9 @@ def test_every_view_is_accessible(browser: Any, address: str, width: int, scheme
         expect(page.get_by_label("What you prefer in an answer")).to_be_focused()
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.get_by_role("region", name="Ranking", exact=True).bounding_box()["y"] <= 600
-        expect(page.get_by_role("status").filter(has=page.locator("#headline"))).to_contain_text("for you")
+        expect(page.get_by_role("status").filter(has=page.locator("#headline"))).to_contain_text("by 2 of your 3")
+        assert page.locator("#rows .narrow").first.is_visible() == (width == 390), "the price"
+        assert ("Flawed:" in page.locator("#legend").inner_text()) == (width == 1280)
         page.get_by_text("Questions and models").click()
         expect(page.get_by_label("Compared with").and_(page.locator("select"))).to_contain_text(LONG)
         for narrow in (320, 690, width):

@@ -57,13 +57,14 @@ function chip(one, at, read, lost) {
   const remove = () => setLines(lines.filter((each) => each !== one), 'words');
   const kind = one.kind === 'like' ? 'Like' : 'Dislike';
   const gone = lost.includes(one.text);
+  const weight = rounded(read.length === 1 ? read[0].weight : one.weight); // "above all" doubles it
   const note = read.map(meaning).join('; ') || (gone ? 'not understood' : page.example ? 'an example' : '');
   const others = [...new Set(read.flatMap((each) => each.nearest))].filter((text) => lines.every((each) => each.text !== text)).slice(0, 5).map((text) =>
     el('button', { type: 'button', class: 'small', onclick: () => change({ text }, `turn-${at}`) }, text));
   return el('li', { class: `chip ${one.kind}${gone ? ' lost' : ''}` },
     button(`${kind}: ${one.text}. Turn it round`, one.kind === 'like' ? '+' : '−', `turn-${at}`, turn),
     el('span', { class: 'reply' }, one.text, note && el('small', {}, note)),
-    !gone && button(`${one.text} counts ${rounded(one.weight)} times. Change it`, `×${rounded(one.weight)}`, `weigh-${at}`, stronger),
+    !gone && button(`${one.text} counts ${weight} times. Change it`, `×${weight}`, `weigh-${at}`, stronger),
     button(`Take away: ${one.text}`, '×', `remove-${at}`, remove),
     others.length > 0 && el('details', { open: gone }, el('summary', {}, gone ? 'Did you mean' : 'Not what you meant?'),
       el('div', { class: 'line' }, one.kind === 'dislike' && 'Not: ', ...others)));

@@ -4,7 +4,7 @@ import { MOST, addLine, mistake, showChips, showChoice, showExamples, showFilter
 import { byId, el, plural } from './dom.js';
 import { readVotes, startPicking } from './pick.js';
 import { showRows, showWhy, verdict } from './rows.js';
-import { Unreachable, ask, baseline, fromQuery, general, line, newest, ownLines, page, picksAsked, profileOf, refused, rowsShown, toQuery } from './state.js';
+import { Unreachable, ask, baseline, fromQuery, general, line, newest, ownLines, page, picksAsked, profileOf, refused, rowsShown, toQuery, unpriced } from './state.js';
 import { views } from './views.js';
 
 const turn = newest();
@@ -88,9 +88,9 @@ function progress() {
   const { step, bank } = page;
   const parts = [`${plural(bank.models.length, 'model')}${dates()}, ${plural(step?.queries ?? bank.queries, 'question')}`];
   if (step?.left_out) parts.push(`${plural(step.left_out, 'question')} left out, without a score of every model`);
-  if (step?.failed) parts.push(`${plural(step.failed, 'answer')} could not be read`);
+  if (step?.failed) parts.push(`${plural(step.failed, 'comparison')} could not be read`);
   if (step?.agreement?.asked) parts.push(`of ${plural(step.agreement.asked, 'pick')} of random answers your others predict ${step.agreement.agreed}`);
-  if (page.wanted.open || page.wanted.under) parts.push(`${rowsShown().length} of ${bank.models.length} models shown`);
+  if (page.wanted.open || page.wanted.under) parts.push(`${rowsShown().length} of ${bank.models.length} models shown${unpriced() ? `, ${unpriced()} without a list price are not` : ''}`);
   return `${parts.join('; ')}. ${bank.sees}`;
 }
 

@@ -1,7 +1,7 @@
 /** The ranking: the verdict, a row a model beside its general place, and under an open row why it stands there. */
 
-import { byId, el, listed, markdown, percent, plural, signed, svg } from './dom.js';
-import { ask, baseline, general, nameOf, newest, page, profileOf, refused, rowsShown } from './state.js';
+import { byId, el, listed, markdown, percent, plural, rounded, signed, svg } from './dom.js';
+import { ask, baseline, general, nameOf, newest, page, profileOf, refused, rowsShown, unpriced } from './state.js';
 
 const FEW = 10;
 const MANY = 15;
@@ -19,18 +19,32 @@ export function verdict() {
   const { step } = page;
   if (refused()) return ['No ranking', step.refusal];
   const rows = rowsShown();
-  if (!rows.length) return ['No model is left', 'Loosen the filters.'];
-  const lead = nameOf(rows[0].model);
+  if (!rows.length) return ['No model is left', nothing()];
+  const all = (general() ? page.bank.published.rows : step.leaderboard).length;
+  const best = rows.length === all ? '' : rows.length === 1 ? 'the only one left' : `best of the ${rows.length} shown`;
+  const leads = `${nameOf(rows[0].model)} ${best ? `is ${best}, place ${place(rows[0])} of ${all}` : 'leads'}`;
   const chosen = Object.keys(profileOf(page.wanted)).length ? ': your questions and baseline count only there' : '';
-  if (general()) return [`General ranking: ${lead} leads`, `It is ${page.bank.published.title}. Say what you prefer to get your own${chosen}.`];
-  const who = page.example ? 'in this example' : 'for you';
+  if (general()) return [`General ranking: ${leads}`, `It is ${page.bank.published.title}. Say what you prefer to get your own${chosen}.`];
+  const read = step.understood || [];
+  const lost = read.filter((each) => each.why).map((each) => `“${each.clause}”${each.weight === 1 ? '' : ` (×${rounded(each.weight)})`}`);
+  const asked = Math.max(step.lines.length, read.length);
+  const who = page.example ? 'in this example' : lost.length ? `by ${asked - lost.length} of your ${asked} criteria` : 'for you';
   const first = rows[0].may_be_first ? rows.filter((row) => row.may_be_first) : rows.filter((row) => row === rows[0] || tied(rows[0], row));
   const names = first.map((row) => nameOf(row.model));
-  const headline = first.length > TIED ? `Not enough signal: ${plural(step.queries, 'question')}, ${first.length} models could be first`
-    : first.length > 1 ? `${listed(names)} are tied ${who}` : `${lead} leads ${who}`;
+  const headline = first.length > TIED ? `Not enough signal: ${plural(step.queries, 'question')}, ${first.length} models could be ${best || 'first'}`
+    : first.length > 1 ? `${listed(names)} are tied${best && `, ${best},`} ${who}` : `${leads} ${who}`;
   const parts = [page.example ? 'Type what you prefer, and the ranking is yours.' : '',
-    first.length > 1 ? cheapest(first) : '', wordsOf(rows), because(rows), changes(rows)];
+    lost.length ? `${listed(lost)} ${lost.length === 1 ? 'does' : 'do'} not count.` : '', first.length > 1 ? cheapest(first) : '', wordsOf(rows), because(rows), changes(rows)];
   return [headline, parts.filter(Boolean).join(' ')];
+}
+
+/** Why filters leave no model, and which to loosen. */
+function nothing() {
+  const { open, under } = page.wanted;
+  const [count, without] = [rowsShown(0).length, unpriced()];
+  if (!count) return 'No model is known to have open weights: take that filter away.';
+  const none = without ? `, and ${without} ${without === 1 ? 'has' : 'have'} none` : '';
+  return `No model${open ? ' with open weights' : ''} has a list price under $${under}${none}: choose ${count > without ? 'a higher one, or ' : ''}“any price”.`;
 }
 
 /** @param {any[]} first */
@@ -85,7 +99,7 @@ export function showRows(open) {
   some.forEach((row, at) => {
     if (!shown.has(row.model)) shown.set(row.model, el('li', {}));
     const item = /** @type {HTMLElement} */ (shown.get(row.model));
-    fillRow(item, row, rows, at, open);
+    fillRow(item, row, open);
     if (list.children[at] !== item) list.insertBefore(item, list.children[at] || null);
   });
   byId('heads').replaceChildren(...[['', 'Place'], ['', 'Model'], ['picture', ''], ['number', 'Win rate'],
@@ -95,32 +109,29 @@ export function showRows(open) {
   byId('heads').hidden = !rows.length;
   byId('more').hidden = some.length === rows.length;
   byId('more').textContent = `Show all ${rows.length}`;
-  byId('legend').textContent = rows.length ? legend() : '';
+  byId('legend').replaceChildren(...(rows.length ? legend() : []));
 }
 
 /** Are two not clearly different? Rankings by picks name no ties: their places overlap. @param {any} one @param {any} other */
 const tied = (one, other) => (one.tied_with ? one.tied_with.includes(other.model)
   : one.rank_low <= other.rank_high && other.rank_low <= one.rank_high);
 
-/** Places; of what filters leave, by ties among it. @param {any[]} rows @param {any} row @param {number} at */
-function place(rows, row, at) {
-  const whole = rows.length === page.bank.models.length;
-  const apart = (other) => other !== row && !tied(row, other);
-  const low = whole ? row.rank_low ?? row.rank : 1 + rows.slice(0, at).filter(apart).length;
-  const high = whole ? row.rank_high ?? row.rank : rows.length - rows.slice(at + 1).filter(apart).length;
+/** Among all models, whatever is shown. @param {any} row */
+function place(row) {
+  const [low, high] = [row.rank_low ?? row.rank, row.rank_high ?? row.rank];
   return low === high ? `${low}` : `${low}–${high}`;
 }
 
-/** @param {HTMLElement} item @param {any} row @param {any[]} rows @param {number} at @param {(model: string) => void} open */
-function fillRow(item, row, rows, at, open) {
+/** @param {HTMLElement} item @param {any} row @param {(model: string) => void} open */
+function fillRow(item, row, open) {
   const facts = page.bank.facts?.[row.model] || {};
   const base = row.model === baseline();
   const before = general() ? null : usual().get(row.model);
   const moved = before && (before.rank < row.rank_low || before.rank > row.rank_high) ? before.rank - row.rank : 0;
-  const places = place(rows, row, at);
+  const places = place(row);
   const limits = row.low === null || row.low === undefined ? '' : `${Math.round(100 * row.low)}–${Math.round(100 * row.high)}`;
   const about = [facts.maker, facts.released, facts.licence || (facts.open_weights && 'open weights'), base && 'baseline',
-    row.unread > 0 && `${plural(row.unread, 'answer')} too long to read`].filter(Boolean).join(' · ');
+    row.unread > 0 && `${plural(row.unread, 'comparison')} not read`].filter(Boolean).join(' · ');
   const caption = [`${places}. ${nameOf(row.model)}`, `win rate ${percent(row.win_rate)}`, limits && `${limits.replace('–', ' to ')} percent`,
     before && `in general ${before.rank}`, flawed(row), facts.usd_out && `$${facts.usd_out}`, base && 'the model that all others are compared with'];
   const button = item.querySelector('button') || el('button', { class: 'row', onclick: () => open(row.model) });
@@ -128,7 +139,8 @@ function fillRow(item, row, rows, at, open) {
   button.setAttribute('aria-expanded', String(page.opened === row.model));
   button.toggleAttribute('disabled', base || general());
   button.replaceChildren(
-    el('span', { class: 'number' }, places), el('span', { class: 'name' }, nameOf(row.model), about && el('small', {}, about)),
+    el('span', { class: 'number' }, places), el('span', { class: 'name' }, nameOf(row.model), el('small', {}, about,
+      facts.usd_out && el('span', { class: 'narrow' }, `${about && ' · '}$${facts.usd_out}`))),
     picture(row, before), el('span', { class: 'number' }, percent(row.win_rate), limits && el('small', {}, limits)),
     el('span', { class: `number own ${moved > 0 ? 'up' : moved < 0 ? 'down' : ''}` }, before && before.rank, moved ? ` ${moved > 0 ? '▲' : '▼'}` : ''),
     el('span', { class: 'number own wide' }, row.mean_words ? Math.round(row.mean_words) : ''),
@@ -158,10 +170,10 @@ function picture(row, before) {
 function legend() {
   const base = nameOf(baseline());
   const prices = Object.values(page.bank.facts || {}).some((known) => known.usd_out) ? ' $: for a million tokens of answers.' : '';
-  if (general()) return `Win rate against ${base}.${prices}`;
-  return `Win rate against ${base}: ${page.bank.win_rate}. Interval: 95 %, over questions like these. A place such as 3–5: these models are not clearly different.${page.bank.published
-    ? ' Ring and General: the published ranking; an arrow where yours is clearly another place.' : ''} Flawed: responses that
-    are empty, cut off, repeat themselves or quote your words.${prices} Choose a model to see why.`;
+  if (general()) return [`Win rate against ${base}.${prices}`];
+  return [`Win rate against ${base}: ${page.bank.win_rate}. Interval: 95 %, over questions like these. A place such as 3–5: these models are not clearly different.`,
+    ...(page.bank.published ? [el('span', { class: 'picture' }, ' Ring and'), ' General: the published ranking; an arrow where yours is clearly another place.'] : []),
+    el('span', { class: 'wide' }, ' Flawed: responses that are empty, cut off, repeat themselves or quote your words.'), `${prices} Choose a model to see why.`];
 }
 
 /** Why the open model stands where it does. */

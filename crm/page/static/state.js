@@ -59,15 +59,18 @@ export const general = () => Boolean(page.bank.published) && !page.step;
 /** @returns {string} whom the ranking that is shown compares with */
 export const baseline = () => page.step?.profile.baseline || page.bank.baseline;
 
-/** Rows after the filters of the page. @returns {any[]} */
-export function rowsShown() {
-  const { open, under } = page.wanted;
+/** Rows after the filters of the page. @param {number} [under] a price, as wanted @returns {any[]} */
+export function rowsShown(under = page.wanted.under) {
+  const { open } = page.wanted;
   const rows = general() ? page.bank.published.rows : refused() ? [] : page.step?.leaderboard || [];
   return rows.filter((row) => {
     const facts = page.bank.facts?.[row.model] || {};
     return (!open || facts.open_weights === true) && (!under || (facts.usd_out ?? Infinity) <= under);
   });
 }
+
+/** @returns {number} models that a limit of the price hides because nobody knows theirs */
+export const unpriced = () => (page.wanted.under ? rowsShown(0).filter((row) => (page.bank.facts?.[row.model]?.usd_out ?? null) === null).length : 0);
 
 /** @param {Line[]} lines @returns {Line[]} in the order of the API's weights */
 function likesFirst(lines) {

@@ -125,7 +125,7 @@ function research(panel) {
   const facts = [['Bank', `${bank.name}: ${bank.queries} questions, ${bank.models.length} models`], ['Licence of the answers', bank.licence || 'not stated'],
     ['Judge', [`${bank.judge}. ${bank.sees} `, bank.card && el('a', { href: address('card') }, 'Model card')]],
     ['Version', bank.version], ['Baseline', baseline()],
-    ['Answers that could not be read', `${step?.failed ?? 0} of ${asked}`],
+    ['Comparisons that could not be read', `${step?.failed ?? 0} of ${asked}`],
     ['General ranking', bank.published?.title || 'none is published for this bank'],
     ['First', 'Models that no other beats clearly: multiple comparisons with the best, 95 %. Places: paired t-tests of all pairs, Holm.']];
   panel.replaceChildren(el('h2', {}, 'For researchers'),
