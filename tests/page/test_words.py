@@ -1,10 +1,12 @@
 """The page by own words: what a line was read as, what was not understood, presets, and whose "most people" are."""
 
+import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from playwright.sync_api import expect
 
@@ -51,6 +53,11 @@ def test_the_answer_says_what_every_line_was_read_as(ranker: Ranker) -> None:
     ]
     assert reply["not_understood"] == ["candle"] and reply["refusal"] == ""
     assert reply["leaderboard"][0]["model"] == "short"
+    table = pd.read_csv(io.BytesIO(client.get("/api/v1/export/csv", params=asked | {"weights": [2, 1, 1]}).content))
+    assert set(table["criteria"]) == {
+        "2 x short answers (shorter answers); 2 x no lists (prose instead of lists); 0 x candle (not understood); "
+        "1 x examples (no examples)"
+    }
     assert client.get("/api/v1/bank").json()["published"] == {
         "title": "a class's of 2024",
         "rows": [
@@ -169,6 +176,10 @@ def test_a_person_types_and_sees_what_was_read(browser: Any, address: str) -> No
         expect(chips.nth(1)).to_contain_text("; read as: ")
         expect(page.locator("#ranking.old")).to_have_count(0)
         expect(chips).to_have_count(2)
+        page.goto(f"{address}/?criteria=I+hate+lists+and+headings,+above+all+be+brief")
+        expect(page.get_by_role("button", name="Dislike: headings. Turn it round")).to_be_visible()
+        expect(page.get_by_role("button", name="above all be brief counts 2 times.")).to_have_text("×2")
+        assert page.url.endswith("?criteria=I+hate+lists&dislikes=headings&criteria=above+all+be+brief"), page.url
 
 
 @pytest.mark.slow

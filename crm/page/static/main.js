@@ -43,24 +43,43 @@ async function rank() {
     else if (wanted.picks.length) page.step = { ...await ask('picks', picksAsked(), signal), profile, lines: [] };
     else page.step = { ...await ask('rank', profile, signal), profile };
     page.anyway = false;
-    await ((page.step && splitLines()) || page.draw());
+    if (page.step) await splitLines(signal);
+    page.draw();
   } catch (error) {
     if (!signal.aborted) fail(error);
   }
 }
 
-/** A line of several clauses becomes a chip for each: they can be turned, weighed and replaced alone. */
-function splitLines() {
+/** Lines of which a clause would be read in another way alone. */
+const whole = new Set();
+
+/** A line of several clauses becomes a chip for each: they can be turned, weighed and replaced alone. @param {AbortSignal} signal */
+async function splitLines(signal) {
   const { wanted, step } = page;
-  const clauses = (one) => (step.understood || []).filter((each) => each.line === one.text);
-  if (page.example || !wanted.lines.some((one) => clauses(one).length > 1)) return;
+  const clauses = (one) => (whole.has(one.text) ? [] : step.understood || []).filter((each) => each.line === one.text);
+  const split = wanted.lines.filter((one) => clauses(one).length > 1);
   const texts = new Set();
-  const lines = wanted.lines.flatMap((one) => (clauses(one).length < 2 ? [one]
-    : clauses(one).map((each) => ({ ...one, text: each.clause })))).filter((one) => !texts.has(one.text) && texts.add(one.text));
-  if (lines.length > MOST) return;
+  const lines = wanted.lines.flatMap((one) => (split.includes(one) ? clauses(one).map((each) => part(one, each)) : [one]))
+    .filter((one) => !texts.has(one.text) && texts.add(one.text));
+  if (page.example || !split.length || lines.length > MOST) return;
+  const profile = profileOf({ ...wanted, lines });
+  const found = await ask('rank', profile, signal);
+  const others = split.filter((one) => clauses(one).some((each) => {
+    const [again = { meaning: each.meaning, why: '' }, ...more] = found.understood.filter(({ line: text }) => text === part(one, each).text);
+    return more.length || again.meaning !== each.meaning || again.why !== each.why;
+  }));
+  others.forEach((one) => whole.add(one.text));
+  if (others.length) return splitLines(signal);
   wanted.lines = lines;
+  page.step = { ...found, profile };
   history.replaceState(null, '', `?${toQuery(wanted)}`);
-  return rank();
+}
+
+/** A clause in words that were typed: of "I hate lists and headings" it dislikes headings, not: likes no headings. @param {any} one @param {any} each @returns {any} */
+function part(one, each) {
+  const text = each.clause.replace(/[\s,;:.]+$/, '');
+  const [sign] = one.text.includes(text) ? [''] : text.match(/^(?:no|more) /) || [''];
+  return { ...one, text: text.slice(sign.length), kind: sign !== 'no ' ? one.kind : one.kind === 'like' ? 'dislike' : 'like' };
 }
 
 /** Everything on the screen; the focus stays where it was. */
