@@ -13,13 +13,13 @@ import multiprocessing
 import os
 import queue
 import signal
+import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
-from multiprocessing.managers import SyncManager
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,8 @@ from experiments.processes import CHILD_ENVIRONMENT, end_with_parent
 SECONDS_A_LINE = 15.0
 KEPT_LINES = 4
 """Of a few jobs, those that are done stay in the display."""
+STOPPING = {signal.SIGINT, signal.SIGTERM}
+STOPS = "stopping: what trains saves after its step; once more (Ctrl-C) stops at once, without saving"
 _channel: Any = None
 """Of a worker, to the parent's display."""
 
@@ -90,8 +92,8 @@ def run_jobs(
 ) -> dict[str, JobResult]:
     """Run all jobs, ``workers`` at a time, each with a GPU of its own where there are any, under one progress display.
 
-    The first error of a job ends the call, as Ctrl-C does: trainings at work save and stop, and no other one begins.
-    ``done`` is called with the results so far whenever a job has ended.
+    The first error of a job ends the call, as Ctrl-C and SIGTERM do: trainings at work save and stop, and no other one
+    begins. ``done`` is called with the results so far whenever a job has ended.
     """
     context = multiprocessing.get_context("spawn")
     for name, value in CHILD_ENVIRONMENT.items():
@@ -100,14 +102,15 @@ def run_jobs(
         compose("train", jobs[0].overrides, jobs[0].folder)  # a mistyped setting is found before processes start
     gpus = _gpus(jobs)
     workers = min(workers, len(gpus) or workers)
-    manager = SyncManager(ctx=context)
-    manager.start(end_with_parent)
-    channel, own = manager.Queue(), manager.Queue()
+    channel, own = context.Queue(), context.Queue()
     for gpu in gpus:
         own.put(gpu)
     display = (_Bars if Console().is_terminal else _Lines)([job.name for job in jobs])
-    with manager, ProcessPoolExecutor(workers, context, _begin, (channel, own if gpus else None)) as pool, display:
+    pool = ProcessPoolExecutor(workers, context, _begin, (channel, own if gpus else None))
+    with _sigterm_as_ctrl_c(), pool, display:
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)  # of workers that start, too: until `_begin`
         futures = {job.name: pool.submit(_work, job) for job in jobs}
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
         ended: dict[str, JobResult] = {}
         try:
             while len(ended) < len(jobs):
@@ -116,12 +119,31 @@ def run_jobs(
                 if done and len(ended) > len(before):
                     done(ended)
         except BaseException:
+            print(STOPS, file=sys.stderr, flush=True)
             for future in futures.values():
                 future.cancel()
-            manager.shutdown()  # jobs at work stop at their next report, and one that was handed out at its first
+            while at_work := multiprocessing.active_children():
+                for worker in at_work:
+                    worker.terminate()
+                at_work[0].join(30)
             raise
         _forward(channel, display, len(jobs))
         return ended
+
+
+@contextmanager
+def _sigterm_as_ctrl_c() -> Iterator[None]:
+    """Once: schedulers send it twice."""
+
+    def stop(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def commits(folders: Iterable[Path]) -> str:
@@ -141,10 +163,11 @@ def _gpus(jobs: Sequence[Job]) -> list[str]:
 
 def _begin(channel: Any, gpus: Any) -> None:
     """Prepare a worker: it takes a GPU of those that are left, and Ctrl-C is for its job."""
-    global _channel  # with each job it would be opened anew, which ends the worker once the manager has shut down
+    global _channel  # only a process that starts can be handed a queue
     _channel = channel
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
     if gpus is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus.get()
 
@@ -153,6 +176,8 @@ def _work(job: Job) -> JobResult:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return run_job(job, _channel)
+    except KeyboardInterrupt:
+        os._exit(1)  # it has saved, and no other job may begin here
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -311,7 +336,4 @@ class _Report(Callback):
             accuracy = trainer.callback_metrics.get("validation/accuracy")
             stage = "training" if accuracy is None else f"training, validation accuracy {float(accuracy):.3f}"
             share = self.start + (self.end - self.start) * trainer.global_step / module.total_steps
-            try:
-                self.channel.put((self.name, stage, share))
-            except (OSError, EOFError):  # the other jobs were stopped
-                signal.raise_signal(signal.SIGTERM)  # at which a training saves and stops
+            self.channel.put((self.name, stage, share))

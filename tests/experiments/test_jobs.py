@@ -2,6 +2,10 @@
 
 import argparse
 import json
+import multiprocessing
+import os
+import signal
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,22 +26,30 @@ from tests.experiments.conftest import TINY, run_here
 SMALL = (*TINY, "data.train=32", "data.validation=8", "data.suite=8", "schedule.comparisons_per_step=8", "loss=ranking")
 
 
-@pytest.mark.parametrize("stopped", ["a failing job", "Ctrl-C"])
+@pytest.mark.parametrize("stopped", ["a failing job", "Ctrl-C", "SIGTERM"])
 def test_an_end_stops_the_job_beside_it_and_begins_no_other(tmp_path: Path, capfd: Any, stopped: str) -> None:
     # Ten thousand epochs would take hours: the call comes back only if the other jobs are stopped.
     endless = [Job(name, tmp_path / name, (*SMALL, "schedule.epochs=10000")) for name in ("endless", "third", "fourth")]
-    if stopped == "Ctrl-C":
-
-        def interrupt(_: object) -> None:
-            raise KeyboardInterrupt
-
-        short = Job("short", tmp_path / "short", (*SMALL, "schedule.max_steps=1"))
-        with pytest.raises(KeyboardInterrupt):
-            run_jobs([short, *endless], workers=2, done=interrupt)
-    else:
+    if stopped == "a failing job":
         failing = Job("failing", tmp_path / "failing", (*SMALL, "data.validation=-1"))
         assert answered("study", lambda: run_jobs([endless[0], failing], workers=2)) == 2
         assert "experiments.study: data.validation=-1: expected 0 (all) or more\n" in capfd.readouterr().err
+    else:
+        kind = signal.SIGTERM if stopped == "SIGTERM" else signal.SIGINT
+
+        def interrupt(_: object) -> None:
+            while not (tmp_path / "endless" / "metrics.csv").is_file():
+                time.sleep(0.1)
+            for pid in [child.pid for child in multiprocessing.active_children()] + [os.getpid()]:
+                os.kill(pid, kind)  # a terminal, and `timeout`, signals all
+
+        short = Job("short", tmp_path / "short", (*SMALL, "schedule.max_steps=1"))
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        assert answered("study", lambda: run_jobs([short, *endless], workers=2, done=interrupt)) == 130
+        signal.signal(signal.SIGINT, before)
+        assert (tmp_path / "endless" / LAST).is_file()
+        shown = capfd.readouterr().err
+        assert jobs.STOPS in shown and "Traceback" not in shown
     assert not list(tmp_path.glob("[!s]*/model")) and not (tmp_path / "fourth" / "config.yaml").exists()
 
 
