@@ -190,11 +190,11 @@ def setting_names(settings: Any, prefix: str = "") -> list[str]:
 
 def nearest(name: str, names: Iterable[str]) -> str:
     """``; did you mean X?``, or nothing where no name is near."""
-    whole = list(names)
-    parts = {each.rpartition(".")[2]: each for each in whole}
-    near = difflib.get_close_matches(name, whole, n=1, cutoff=0.75)
-    near = near or [parts[part] for part in difflib.get_close_matches(name, parts, n=1, cutoff=0.75)]
-    return f"; did you mean {near[0]}?" if near else ""
+    whole = {each.lower(): each for each in names}
+    for known in (whole, {each.rpartition(".")[2]: whole[each] for each in whole}):
+        if near := difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.75):
+            return f"; did you mean {known[near[0]]}?"
+    return ""
 
 
 _BEFORE_DOLLAR = re.compile(r"(\\*)\$\{")

@@ -164,7 +164,7 @@ def test_predictions_are_reused_and_counted(model: Path, tmp_path: Path, caplog:
 
 def test_a_wrong_suite_is_named_before_the_model_is_loaded(model: Path, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("crm.evaluation.run.open_judge", lambda *_, **__: pytest.fail("loaded the model first"))
-    with pytest.raises(ValueError, match=r"suite.*did you mean 'D-_replace'"):
+    with pytest.raises(ValueError, match=r"suite.*did you mean D-_replace\?"):
         evaluate(model, tmp_path, "suite=[D+,D-_replaec]")
 
 

@@ -9,7 +9,6 @@ where the criteria are perturbed. Suites are a function of the data alone, never
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -17,6 +16,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any, Literal
 
+from crm.config import nearest
 from crm.data.noise import NOISES, CriteriaPool, add_noise
 from crm.data.splits import Splits
 from crm.io.draws import generator
@@ -163,10 +163,9 @@ def parse_suite(name: str, bases: Collection[str]) -> tuple[str, str, str]:
     for base, (sign, direction), noise in product(bases, SIGNS.items(), NOISES):
         if name == base + sign + ("" if noise == "none" else f"_{noise}"):
             return base, direction, noise
-    near = difflib.get_close_matches(name, suite_names(bases, NOISES), n=1, cutoff=0.0)
-    hint = f"did you mean {near[0]!r}? " if near else ""
+    hint = nearest(name, suite_names(bases, NOISES))
     raise ValueError(
-        f"suite: {name!r} is not a suite of this data; {hint}A name is one of {', '.join(bases) or 'no bases'}, "
+        f"suite: {name!r} is not a suite of this data{hint}; a name is one of {', '.join(bases) or 'no bases'}, "
         f"then + or -, then optionally _ and one of {', '.join(NOISES[1:])}"
     )
 

@@ -7,7 +7,6 @@ query_id, text). Every author must answer every query; what is missing is named,
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, StringConstraints
 from pydantic.dataclasses import dataclass
 
+from crm.config import nearest
 from crm.io.files import replace_file
 from crm.io.intake import Intake
 from crm.schema import Message, RecordError, Turns, short, validated
@@ -98,9 +98,8 @@ class Bank:
         """The bank with the queries of some topics only; of none, the whole. Unknown ones raise ``ValueError``."""
         for topic in topics:
             if topic not in self.topics:
-                (near,) = difflib.get_close_matches(topic, self.topics, n=1, cutoff=0.0)
-                known = ", ".join(self.topics)
-                raise ValueError(f"topics: {topic!r} is not in the bank; did you mean {near!r}? Known: {known}")
+                known = f"{', '.join(self.topics)}{nearest(topic, self.topics)}"
+                raise ValueError(f"topics: {topic!r} is not in the bank, there are {known}")
         return self.of_queries([query for query in self.queries if not topics or query.topic in topics])
 
     def of_queries(self, queries: Sequence[BankQuery]) -> Bank:
