@@ -6,6 +6,7 @@ count lines from 1 (items of an array, rows of Parquet). A file that cannot be r
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -13,6 +14,7 @@ import logging
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -27,6 +29,8 @@ Rows = Iterator[tuple[int, Any]]
 PACKED = ".gz"
 BOM = b"\xef\xbb\xbf"
 DELIMITERS = ",;\t"
+LOOK = 1_024
+"""Bytes at a file's start in which no text has a zero."""
 PARQUET_BATCH = 1_000
 ABOUT_DATA = ("dataset_info.json", "dataset_infos.json", "state.json")
 """What a dataset of a hub has beside its data; no rows."""
@@ -103,8 +107,16 @@ def _is_utf8(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
 
 
-def _open(path: Path) -> IO[bytes]:
-    return cast(IO[bytes], gzip.open(path, "rb")) if path.suffix == PACKED else path.open("rb")
+@contextmanager
+def _open(path: Path) -> Iterator[IO[bytes]]:
+    """A text file, unpacked. Raises ``ValueError`` for what is none, or UTF-16."""
+    with gzip.open(path, "rb") if path.suffix == PACKED else path.open("rb") as stream:
+        start = stream.peek(LOOK)[:LOOK]
+        wide = start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) or 3 * start.count(0) > len(start)
+        if wide or 0 in start:
+            what = "is UTF-16; save it" if wide else "not a text file; save a table"
+            raise ValueError(f"{path}: {what} as CSV UTF-8")
+        yield cast(IO[bytes], stream)
 
 
 def json_lines(path: Path) -> Rows:

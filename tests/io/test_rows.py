@@ -102,7 +102,9 @@ def test_parquet_has_null_for_nan(tmp_path: Path) -> None:
         ("x.csv", b"", "x.csv:1: row: expected a header in UTF-8 that names every column once .*, got \\[\\]"),
         ("x.csv", b",a\n0,x\n", r"once \(pandas: index=False; Excel: CSV UTF-8\), got \['', 'a'\]"),
         ("x.csv", b"a,a\nx,y\n", r"once .*, got \['a', 'a'\]"),
-        ("x.csv", "a;b".encode("utf-16"), "expected a header in UTF-8 "),
+        ("x.csv", "a;b".encode("utf-16"), "x.csv: is UTF-16; save it as CSV UTF-8"),
+        ("x.jsonl", "\ufffd\ufffd".encode() + '{"a": 1}'.encode("utf-16-le"), "x.jsonl: is UTF-16"),  # by a browser
+        ("x.json", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "x.json: not a text file; save a table as CSV UTF-8"),
         ("x.csv", b'a,b\n1,2\n1,"cut off\n1,2\n', "x.csv:3: row: unexpected end of data; a quote in a cell"),
         ("x.parquet", b"no parquet", "x.parquet: not a Parquet file that can be read"),
         ("x.xlsx", b"", "unknown format; the name must end in one of .jsonl, .json, .csv, .tsv, .parquet"),
