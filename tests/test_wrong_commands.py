@@ -85,6 +85,7 @@ score judge=length in=nowhere.jsonl out=x.jsonl     | in='nowhere.jsonl': no suc
 score judge=length in=one.jsonl out=one.jsonl       | out=one.jsonl: exists
 score judge=length in=one.jsonl                     | out: not given
 score one.jsonl                                     | write in=one.jsonl
+score in=one.jsonl out=x.jsonl                      | crm-score: model: not given; add model=<run folder
 score judge=length in=capitals.csv out=x.jsonl      | no row can be scored; capitals.csv:2: row: has no
 score judge=length in=empty.jsonl out=x.jsonl       | in=empty.jsonl: holds no rows
 app checkpoint=none hosts=[http://x.example]        | hosts='http://x.example': expected names such as leaderboard

@@ -94,8 +94,10 @@ def explain(error: BaseException, command: str) -> str:
     if not sentence and isinstance(error, OmegaConfBaseException):
         known = [*setting_names(schema(command)), *groups]
         sentence = _unfit_value(error, [*known, *(name for name in SAME if SAME[name] in known)], command)
-    setting, *rest = " ".join((sentence or str(error) or type(error).__name__).split()).split("=", 1)
-    return "=".join([_typed(setting, command), *rest])
+    sentence = " ".join((sentence or str(error) or type(error).__name__).split())
+    for name, meaning in SCORED.items() if command == "score" else ():
+        sentence = re.sub(rf"(?<![\w./-]){re.escape(meaning)}(?==|: not given)", name, sentence)
+    return sentence
 
 
 def _explain_hydra(error: HydraException, groups: Sequence[str]) -> str:
