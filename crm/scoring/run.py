@@ -54,7 +54,8 @@ class Counts:
     responses: int = 0
     unscored: Counter[str] = field(default_factory=Counter)
     """Responses without a score, by what their reason begins with."""
-    examples: dict[str, str] = field(default_factory=dict)
+    examples: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Of each kind, the first row and its reason."""
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Count the next row of the output."""
@@ -64,7 +65,7 @@ class Counts:
         if None in scores:
             kind = row["reason"].partition(":")[0]
             self.unscored[kind] += scores.count(None)
-            self.examples.setdefault(kind, f"row {self.rows}: {row['reason']}")
+            self.examples.setdefault(kind, (self.rows, row["reason"]))
 
 
 class Scorer:
@@ -136,7 +137,7 @@ class Scorer:
         return [[next(scores) for _ in each.group.criteria] for each in asked]
 
     def _median(self, path: str) -> float:
-        rows = (_read(row, self.config.criteria) for _, row in _rows(path, "reference"))
+        rows = (_read(row, self.config.criteria) for _, row in _rows(_files(path, "reference")))
         groups = [each.group for each in rows if isinstance(each, Asked)]
         scores = [score for own in self.rewards.of_groups(groups) for score in own if score is not None]
         if not scores:
@@ -156,7 +157,7 @@ def run_score(config: ScoreConfig) -> Path | None:
         raise ValueError(f"out={out}: exists; name another file, or add overwrite=true")
     check_judge(config)
     with TemporaryDirectory() as folder:
-        source = _spooled(Path(folder)) if config.input == "-" else config.input
+        source = [_spooled(Path(folder))] if config.input == "-" else _inputs(config.input)
         total, first = _check_rows(source, config)
         processes = start(config.devices, config.nodes)
         scorer = Scorer(config)
@@ -167,11 +168,11 @@ def run_score(config: ScoreConfig) -> Path | None:
         else:
             counts, earlier = _resumable(scorer, source, total, out, processes)
         if processes.first:
-            _tell(counts, scorer.name, (total - earlier) / (time.perf_counter() - started), config.out)
+            _tell(counts, scorer.name, (total - earlier) / (time.perf_counter() - started), config.out, source)
     return None if config.out == "-" else out
 
 
-def _check_rows(source: str, config: ScoreConfig) -> tuple[int, Asked]:
+def _check_rows(source: Sequence[Path], config: ScoreConfig) -> tuple[int, Asked]:
     """How many rows there are, and the first that can be read. Raises ``ValueError`` where there is none."""
     total, first, why = 0, None, ""
     for place, row in _rows(source):
@@ -188,16 +189,18 @@ def _check_rows(source: str, config: ScoreConfig) -> tuple[int, Asked]:
     return total, first
 
 
-def _resumable(scorer: Scorer, source: str, total: int, out: Path, processes: Processes) -> tuple[Counts, int]:
+def _resumable(
+    scorer: Scorer, source: Sequence[Path], total: int, out: Path, processes: Processes
+) -> tuple[Counts, int]:
     """Each process writes the rows of its block beside ``out``, on from what is there; the first one joins them.
 
     Returns what ``out`` holds, and how many of its rows were there before.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
     config = scorer.config
-    files: Any = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in _files(source)]
+    files: Any = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in source]
     if config.input == "-":  # spooled anew by each run
-        files = hashlib.sha256(Path(source).read_bytes()).hexdigest()
+        files = hashlib.sha256(source[0].read_bytes()).hexdigest()
     asked = [scorer.judge.digest, files, list(config.criteria), scorer.reference, config.explain, processes.size]
     key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:8]
     parts = [out.with_name(f".{out.name}.{key}.{rank}.part") for rank in range(processes.size)]
@@ -292,7 +295,24 @@ def _to_parquet(draft: Path, out: Path) -> None:
         raise ValueError(f"out={out}: the rows do not fit in a table ({error!s:.120}); write .jsonl") from None
 
 
-def _files(source: str, setting: str = "in") -> list[Path]:
+def _inputs(source: str) -> list[Path]:
+    """The files of ``in``, without those of a folder that are scores of rows beside them."""
+    files = _files(source, "in")
+    columns = {file: _columns(file) for file in files} if len(files) > 1 else {}
+    given = [names for names in columns.values() if names and names.isdisjoint(FOUND)]
+    scored = [file for file, names in columns.items() if any(names > each and names & {*FOUND} for each in given)]
+    if scored:
+        left = ", ".join(file.name for file in scored)
+        log.warning("in=%s: left out, as scores of the files beside: %s; name one to score it anew", source, left)
+    return [file for file in files if file not in scored]
+
+
+def _columns(file: Path) -> set[str]:
+    """Of its first row."""
+    return next(({*row} for _, row in formats.rows(file) if isinstance(row, dict)), set())
+
+
+def _files(source: str, setting: str) -> list[Path]:
     """The files that ``setting`` names, fetched where they are on the hub."""
     try:
         return formats.data_files(place_of(source))
@@ -300,19 +320,19 @@ def _files(source: str, setting: str = "in") -> list[Path]:
         raise ValueError(str(error).replace("data.path=", f"{setting}=")) from None
 
 
-def _rows(source: str, setting: str = "in") -> Iterator[tuple[str, Any]]:
+def _rows(files: Sequence[Path]) -> Iterator[tuple[str, Any]]:
     """Place (``file:line``) and content of every row, or its `RecordError`."""
-    for file in _files(source, setting):
+    for file in files:
         for number, row in formats.rows(file):
             yield f"{file.name}:{number}", row
 
 
-def _spooled(folder: Path) -> str:
+def _spooled(folder: Path) -> Path:
     """Standard input as a file."""
     path = folder / "standard_input.jsonl"
     with path.open("wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
-    return str(path)
+    return path
 
 
 def _read(row: Any, criteria: Sequence[str]) -> Asked | RecordError:
@@ -338,9 +358,11 @@ def _effects(asked: Asked, scores: Sequence[Reward], without: Sequence[Sequence[
     return {"criterion_effects": effects}
 
 
-def _tell(counts: Counts, name: str, speed: float, out: str) -> None:
+def _tell(counts: Counts, name: str, speed: float, out: str, source: Sequence[Path]) -> None:
     scored = counts.responses - counts.unscored.total()
     summary = f"scored {scored} of {counts.responses} responses in {counts.rows} rows by {name}"
     log.info("%s; %.1f rows/s -> %s", summary, speed, out)
     for kind, number in counts.unscored.most_common():
-        log.warning("%d without a score: %s (first: %s)", number, kind, counts.examples[kind])
+        at, reason = counts.examples[kind]
+        place, _ = next(islice(_rows(source), at - 1, None))
+        log.warning("%d without a score: %s (first: %s: %s)", number, kind, place, reason)

@@ -143,7 +143,9 @@ def test_a_row_that_cannot_be_scored_has_a_reason_and_no_number(command, folder,
     reasons = ["row: not valid JSON", "row: has no response", "too long: more than 128 tokens", "response: null"]
     reasons += ["row: not valid JSON", "responses: expected a list"]
     assert all(row["reason"].startswith(why) for row, why in zip(found[1:], reasons, strict=True))
-    assert "1 without a score: too long (first: row 4" in errors and "scored 1 of 7 responses in 7 rows" in errors
+    assert (
+        "1 without a score: too long (first: rows.jsonl:4:" in errors and "scored 1 of 7 responses in 7 rows" in errors
+    )
 
 
 @pytest.mark.parametrize(("after", "source"), [(0, "rows.jsonl"), (3, "rows.jsonl"), (3, "-")])
@@ -260,6 +262,18 @@ def test_rows_are_read_as_in_training(folder, tmp_path):
     for row, other in zip(read, expected, strict=True):
         scores = row["scores"] if "scores" in row else row["score"]
         assert scores == pytest.approx(other["scores"] if "scores" in other else other["score"], abs=1e-5)
+
+
+def test_a_folder_is_scored_without_its_scores(folder, tmp_path, caplog):
+    score(folder, [{"prompt": "x", "response": "y"}], tmp_path)
+    write(tmp_path / "more.jsonl", [{"prompt": "x", "chosen": "y", "rejected": "z", "rating": 3}])
+    write(tmp_path / "rated.jsonl", [{"text": "x", "messages": chat("x", "word " * 500), "score": 3}])
+    config = compose("score", [f"checkpoint={folder}", f"input={tmp_path}", f"out={tmp_path}/all.csv"], tmp_path)
+    run.run_score(config)
+    assert len(pd.read_csv(tmp_path / "all.csv")) == 3 and "(first: rated.jsonl:1: too long" in caplog.text
+    config.overwrite = True
+    run.run_score(config)
+    assert len(pd.read_csv(tmp_path / "all.csv")) == 3 and "beside: all.csv, out.jsonl; name one" in caplog.text
 
 
 def test_a_file_that_was_scored_is_scored_anew(folder, tmp_path):
