@@ -171,11 +171,12 @@ class Judge:
         return max(known, key=lambda place: scores[place] or 0.0)
 
     def rank(self, bank: Bank | str | Path, criteria: Criteria | Mapping[str, float] = ()) -> pd.DataFrame:
-        """LLMs of ``bank`` (`load_bank`), best first: ``model``, ``win_rate``, ``low``, ``high``, ``rank``.
+        """LLMs of ``bank``, best first: ``model``, ``win_rate``, ``low``, ``high``, ``rank``, ``n``, ``unread``.
 
-        Win rates in [0, 1] are against the bank's baseline, with 95 % intervals. ``{criterion: weight}`` says how much
-        each counts, below 0 where it is disliked; for head=late and traits. What was read is stored beside the model;
-        of traits, ``.attrs["understood"]`` says how each clause was.
+        Win rates in [0, 1] are against the bank's baseline on ``n`` queries, with 95 % intervals; of a model ``unread``
+        responses could not be read and count as lost. ``{criterion: weight}`` says how much each counts, below 0 where
+        it is disliked; for head=late and traits. What was read is stored beside the model; of traits,
+        ``.attrs["understood"]`` says how each clause was.
         """
         weights, wanted = _weights(criteria) if isinstance(criteria, Mapping) else [], _criteria(criteria)
         bank = bank if isinstance(bank, Bank) else load_bank(bank)
@@ -191,7 +192,7 @@ class Judge:
             board = rank_bank(self._opened, bank, wanted or (GENERIC_CRITERION,), weights, progress=False)
         if lost := board.explain_unread():
             warnings.warn(lost, stacklevel=2)
-        table = board.frame()[["model", "win_rate", "low", "high", "rank"]]
+        table = board.frame()[["model", "win_rate", "low", "high", "rank", "n", "unread"]]
         table.attrs["understood"] = [str(each) for each in understood]
         return table
 

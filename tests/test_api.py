@@ -152,7 +152,8 @@ def test_a_ranking_is_that_of_score_bank(head: str, judges: dict[str, Judge], tm
     bank = load_bank("simulated", queries=2)
     assert len(bank.queries) == 2
     found = judge.rank(bank, [TASTE])
-    assert list(found.columns) == ["model", "win_rate", "low", "high", "rank"] and len(found) == len(bank.authors)
+    assert list(found.columns) == ["model", "win_rate", "low", "high", "rank", "n", "unread"]
+    assert sorted(found["model"]) == list(bank.authors) and set(found["n"]) == {2}
     assert found["rank"].tolist() == list(range(1, len(found) + 1))
     under, _ = open_checkpoint(judge.folder, batch_size=8, precision="32-true")
     outcomes, _ = score_bank(under, bank, [TASTE], folder=tmp_path, progress=False)
