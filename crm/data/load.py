@@ -37,7 +37,7 @@ def _load(config: DataConfig, criteria: str) -> Splits:
         asked = {"train": config.train or 10_000, "validation": config.validation or 500, "suite": config.suite or 600}
         splits = simulate(seed=config.seed, **asked)
     elif config.name == "dataset":
-        splits = _fewer(_prepared(config), config, criteria)
+        splits = _fewer(load_prepared(place_of(str(config.path))), config, criteria)
     elif load := source_named(config.name).splits:
         place, reading = location(config.name, root=config.root, path=config.path), Intake(strict=config.strict)
         asked = {name: getattr(config, name) for name in ("seed", "train", "validation", "suite", "max_words")}
@@ -52,8 +52,6 @@ def _load(config: DataConfig, criteria: str) -> Splits:
 def _split(config: DataConfig) -> Splits:
     """A source without a split of its own; one to evaluate on is held out as a whole."""
     source, (rows, reading) = source_named(config.name), read_rows(config)
-    if config.max_words:
-        rows, reading.counts["dropped_same_when_cut"] = shorten(rows, config.max_words)
     if config.split == "all" or source.evaluation_only:
         parts = {"train": [], "validation": [], "test": rows}
     else:
@@ -61,16 +59,6 @@ def _split(config: DataConfig) -> Splits:
     test = parts.pop("test")
     parts |= {"D": test} if source.suite_of is None else grouped(test, source.suite_of)
     return Splits.of(parts, reading)
-
-
-def _prepared(config: DataConfig) -> Splits:
-    """A dataset of ``prepare.py``, a folder here or on a hub."""
-    splits = load_prepared(place_of(str(config.path)))
-    if config.max_words:
-        whole = len(splits.rows)
-        splits = splits.changed(lambda rows: shorten(rows, config.max_words)[0])
-        splits.counts["dropped_same_when_cut"] = whole - len(splits.rows)
-    return splits
 
 
 def read_rows(config: DataConfig) -> tuple[list[Preference], Intake]:
@@ -112,7 +100,8 @@ def _any_criteria(splits: Splits) -> bool:
 
 
 def _fewer(splits: Splits, config: DataConfig, criteria: str) -> Splits:
-    """At most the rows asked for; with ``none``, those of a source without any criteria have the generic one."""
+    """Shortened, at most the rows asked for; with ``none``, rows without any criteria have the generic one."""
+    splits = shorten(splits, config.max_words)
     if criteria == "none" and not _any_criteria(splits):
         splits = splits.changed(with_generic_criterion)
         splits.counts["given_generic_criterion"] = len(splits.rows)
@@ -147,16 +136,22 @@ def _without(rows: Sequence[Preference], keys: Collection[str]) -> list[Preferen
     return [row for row in rows if prompt_key(row.prompt) not in keys]
 
 
-def shorten(rows: Sequence[Preference], limit: int) -> tuple[list[Preference], int]:
-    """Every turn of the responses cut to its first ``limit`` words, and how many rows were dropped for having no two
-    different responses left."""
+def shorten(splits: Splits, limit: int) -> Splits:
+    """Every turn of the responses cut to its first ``limit`` words (0: all); rows without two different ones are
+    dropped, and counted."""
 
     def cut(turns: tuple[Message, ...]) -> tuple[Message, ...]:
         return tuple(Message(turn.role, first_words(turn.content, limit)) for turn in turns)
 
-    short = [replace(row, response_a=cut(row.response_a), response_b=cut(row.response_b)) for row in rows]
-    kept = [row for row in short if row.response_a != row.response_b]
-    return kept, len(rows) - len(kept)
+    def cut_all(rows: list[Preference]) -> list[Preference]:
+        short = (replace(row, response_a=cut(row.response_a), response_b=cut(row.response_b)) for row in rows)
+        return [row for row in short if row.response_a != row.response_b]
+
+    if not limit:
+        return splits
+    cut_splits = splits.changed(cut_all)
+    cut_splits.counts["dropped_same_when_cut"] = len(splits.rows) - len(cut_splits.rows)
+    return cut_splits
 
 
 def tokenizer_texts(seed: int) -> Iterator[str]:

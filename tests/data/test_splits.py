@@ -230,6 +230,7 @@ def test_no_prompt_of_a_suite_is_trained_on() -> None:
 
 
 def test_rows_that_are_alike_when_cut_are_dropped() -> None:
-    kept, dropped = shorten([named("1", "p"), named("2", "q", a="x y z")], 2)
+    cut = shorten(Splits([named("1", "p"), named("2", "q", a="x y z")], [], {}), 2)
+    kept, dropped = cut.train, cut.counts["dropped_same_when_cut"]
     assert (ids(kept), dropped) == (["2"], 1)
     assert kept[0].response_a[0].content == "x y ..." and kept[0].response_b[0].content == "one two ..."
