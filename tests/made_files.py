@@ -16,7 +16,7 @@ from pyarrow import parquet as pq
 
 from crm.data.catalogue import source_named
 from crm.data.public.pairs import flips
-from crm.io.intake import Intake
+from crm.io.rows import Intake
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.outcomes import Outcomes
 from crm.schema import Message, Preference

@@ -20,7 +20,7 @@ from crm.cli.mistakes import group_names, option_names
 from crm.config import ENTRY_POINTS, compose, schema, setting_names
 from crm.data import own
 from crm.data.simulation.lexicon import AXES
-from crm.io.intake import Intake
+from crm.io.rows import Intake
 from crm.judges.crm_judge import open_checkpoint
 from crm.leaderboard.bank.bank import Bank, load_bank
 from crm.leaderboard.bank.opening import SimulatedBank, simulate_bank

@@ -16,8 +16,7 @@ import yaml
 from crm.benchmarks import protocols
 from crm.benchmarks.protocols import Item, Point, Scores
 from crm.data.fields import any_text, items, string_list
-from crm.io.intake import Intake
-from crm.io.rows import data_files
+from crm.io.rows import Intake, data_files
 from crm.rewards.scoring import answer_turns, prompt_turns
 from crm.schema import RecordError
 

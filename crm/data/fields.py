@@ -19,8 +19,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
 from crm.io.draws import turn
-from crm.io.intake import Intake
-from crm.io.rows import data_files, decode
+from crm.io.rows import Intake, data_files, decode
 from crm.schema import Message, Preference, RecordError, Texts, check_response, folded, messages, short, validated
 
 Conversation = tuple[Message, ...]

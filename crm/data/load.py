@@ -15,7 +15,7 @@ from crm.data.public.plain import personalized_rewardbench
 from crm.data.simulation.arena import lexicon_texts, simulate
 from crm.data.splits import Splits, split_by_prompt
 from crm.io.draws import grouped
-from crm.io.intake import Intake
+from crm.io.rows import Intake
 from crm.io.words import first_words
 from crm.model.heads import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION
 from crm.schema import Message, Preference, prompt_key

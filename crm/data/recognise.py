@@ -16,8 +16,7 @@ from crm.data import own
 from crm.data.catalogue import place_of
 from crm.data.table import MOST, PAIRS, VOTES, first_rows
 from crm.io import rows as formats
-from crm.io.intake import Intake
-from crm.io.rows import printable
+from crm.io.rows import Intake, printable
 from crm.schema import Preference
 
 log = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ from itertools import chain, combinations
 from typing import TYPE_CHECKING
 
 from crm.io.draws import grouped, in_turns
-from crm.io.intake import Intake
+from crm.io.rows import Intake
 from crm.schema import Message, Preference, folded, prompt_key
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from crm.config import hydra_value, nearest
 from crm.data.fields import criteria_cell, identity, optional_text, pair_parts, records_of, require, under
 from crm.data.public.pairs import chosen_pair
 from crm.io import rows as formats
-from crm.io.intake import Intake
-from crm.io.rows import data_files, printable
+from crm.io.rows import Intake, data_files, printable
 from crm.schema import SIDES, Preference, RecordError, folded
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from rich.progress import Progress
 
 from crm.io.files import joined_lines, part_of
-from crm.io.intake import Intake
 from crm.io.processes import ALONE, Processes
+from crm.io.rows import Intake
 from crm.judges.judge import Asked, Judge
 from crm.schema import Comparison, Prediction, to_json
 

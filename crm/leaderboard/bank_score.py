@@ -23,8 +23,8 @@ from crm.endpoint.cache import ReplyCache
 from crm.endpoint.client import ChatClient, Outcome
 from crm.io.draws import turn
 from crm.io.files import shown_path
-from crm.io.intake import Intake
 from crm.io.processes import Processes, start
+from crm.io.rows import Intake
 from crm.judges.judge import Judge
 from crm.judges.llm_judge import NOT_ASKED
 from crm.judges.open import PREDICTIONS, REPLIES, check_judge, open_judge

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from crm.io.intake import Intake
+from crm.io.rows import Intake
 from crm.leaderboard.config import BankConfig
 from crm.schema import RecordError, validated
 

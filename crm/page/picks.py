@@ -17,7 +17,7 @@ from pydantic import Field
 
 from crm.data import table
 from crm.data.recognise import recognise
-from crm.io.intake import Intake
+from crm.io.rows import Intake
 from crm.leaderboard.bank.bank import Bank
 from crm.page.profile import Profile
 from crm.page.ranker import Ranker, refusal

@@ -13,7 +13,7 @@ from crm.data.catalogue import PUBLIC
 from crm.data.public.pairs import Answer
 from crm.data.splits import NearDuplicates, plain_text
 from crm.io.draws import grouped
-from crm.io.intake import Intake
+from crm.io.rows import Intake
 from crm.schema import Message, RecordError, messages, query_of
 
 BANKS = {"bank_alpacaeval": "*.json*", "bank_justeval": "outputs/*.json*"}

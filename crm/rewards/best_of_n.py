@@ -25,7 +25,7 @@ from crm.data.fields import any_text, criteria_cell, talk
 from crm.io.draws import grouped
 from crm.io.files import replace_file, with_nulls
 from crm.io.installed import commit
-from crm.io.intake import Intake
+from crm.io.rows import Intake
 from crm.io.words import count_words
 from crm.judges.judge import OracleJudge
 from crm.judges.open import OpenedJudge, check_judge, open_judge

@@ -27,8 +27,8 @@ from crm.evaluation.predictions import to_samples
 from crm.evaluation.run import read_suites
 from crm.io.draws import hold_out, shuffled, turn
 from crm.io.installed import commit
-from crm.io.intake import Intake
 from crm.io.processes import ALONE
+from crm.io.rows import Intake
 from crm.judges.open import check_judge, open_judge
 from crm.report.statistics import mean_interval
 from crm.report.tables import caption, print_table, write_table

@@ -14,7 +14,7 @@ from crm.data.catalogue import Source
 from crm.data.fields import At, Conversation, PublicRow, Text, rows_of
 from crm.data.public.pairs import Rated, chosen_pair, pairs_within, rated_pair, read_wordings
 from crm.io.draws import turn
-from crm.io.intake import Intake
+from crm.io.rows import Intake
 from crm.schema import Message, Preference, RecordError, prompt_key
 from experiments.sources.votes import autoj, cot_rationales, once, pandalm, rmb, vibecheck_arena
 

@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from crm.data.public.summeval import SHARES, WORDINGS, Rating, read_ratings
 from crm.io.draws import hold_out
-from crm.io.intake import Intake
+from crm.io.rows import Intake
 from experiments.command import answered
 
 ROOT = Path(os.environ.get("CRM_DATA_ROOT", "data"))

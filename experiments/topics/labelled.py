@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crm.io.intake import Intake
+from crm.io.rows import Intake
 from crm.schema import RecordError
 
 RMB = Path("rmb", "Pairwise_set", "Helpfulness")

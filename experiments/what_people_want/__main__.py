@@ -15,7 +15,7 @@ import pandas as pd
 from crm.criteria.topics import find_topics
 from crm.data.catalogue import source_named
 from crm.io.installed import commit
-from crm.io.intake import Intake
+from crm.io.rows import Intake
 from crm.report.tables import write_table
 from crm.schema import Preference
 from experiments.command import answered

@@ -13,7 +13,7 @@ from crm.data import own, table
 from crm.data.config import DataConfig
 from crm.data.load import load_data
 from crm.data.public.plain import personalized_rewardbench
-from crm.io.intake import Intake
+from crm.io.rows import Intake
 from crm.schema import Message, Preference
 from tests.made_files import chat, write_rows
 

@@ -17,7 +17,7 @@ from crm.data.public.constructed import MODELS
 from crm.data.public.pairs import wordings_of
 from crm.data.public.plain import LLMBAR_SUBSETS, by_bm25, personalized_rewardbench
 from crm.data.splits import Splits
-from crm.io.intake import Intake
+from crm.io.rows import Intake
 from crm.schema import GENERIC_CRITERION, Preference, to_json
 from tests.made_files import read_published, read_records, spoken_for, winner, write_files, write_rows
 

@@ -11,7 +11,7 @@ from crm.config import compose
 from crm.data.config import DataConfig
 from crm.data.load import read_source
 from crm.data.recognise import recognise
-from crm.io.intake import Intake
+from crm.io.rows import Intake
 from crm.schema import Message, Preference
 from tests.data.test_own import EVERY
 from tests.made_files import chat

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from crm.data import table
 from crm.data.config import DataConfig
-from crm.io.intake import Intake
+from crm.io.rows import Intake
 from crm.schema import Message, Preference
 from tests.made_files import chat, write_rows
 

@@ -9,7 +9,7 @@ from huggingface_hub.errors import LocalEntryNotFoundError
 
 from crm.data.catalogue import SOURCES, location
 from crm.io.hub import dataset_folder
-from crm.io.intake import Intake
+from crm.io.rows import Intake
 
 
 class Hub:

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
 
-from crm.io.intake import Intake
-from crm.io.rows import data_files, is_data_file, rows
+from crm.io.rows import Intake, data_files, is_data_file, rows
 from crm.io.words import count_words, first_words, split_words
 from crm.schema import RecordError
 

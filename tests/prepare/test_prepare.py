@@ -20,7 +20,7 @@ from crm.data.own import read_preferences
 from crm.data.public.banks import FOLDERS
 from crm.data.simulation.arena import simulate
 from crm.data.splits import prompt_groups
-from crm.io.intake import Intake
+from crm.io.rows import Intake
 from crm.leaderboard.bank.opening import read_public_bank
 from crm.prepare.config import SplitConfig
 from crm.prepare.fetch import UNLICENSED, published

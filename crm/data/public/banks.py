@@ -13,7 +13,7 @@ from pathlib import Path
 from crm.data.fields import PublicRow, Text
 from crm.data.public.pairs import Answer
 from crm.io.draws import turn
-from crm.io.intake import Intake
+from crm.io.rows import Intake
 from crm.schema import prompt_key
 
 log = logging.getLogger(__name__)

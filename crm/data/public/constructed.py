@@ -22,7 +22,7 @@ from crm.data.fields import Conversation, PublicRow, Text
 from crm.data.public.pairs import Answer, Wordings, aspects_of, two_sided, wordings_of
 from crm.data.splits import Splits, prompt_groups
 from crm.io.draws import fraction, hold_out, shuffled, turn, wordings
-from crm.io.intake import Intake
+from crm.io.rows import Intake
 from crm.io.words import count_words, first_words
 from crm.schema import Preference, folded, prompt_key
 

@@ -10,7 +10,7 @@ from typing import Literal
 from crm.data.fields import At, PublicRow, Text, identity, rows_of
 from crm.data.public.pairs import chosen_pair, wordings_of
 from crm.io.draws import wordings
-from crm.io.intake import Intake
+from crm.io.rows import Intake
 from crm.io.words import first_words
 from crm.schema import GENERIC_CRITERION, Preference
 

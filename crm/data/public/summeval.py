@@ -24,7 +24,7 @@ from crm.data.fields import PublicRow, Text
 from crm.data.public.pairs import EQUAL, Rated, aspects_of, flips, pairs_within, rated_pair, wordings_of
 from crm.data.splits import Splits
 from crm.io.draws import fraction, hold_out, turn
-from crm.io.intake import Intake
+from crm.io.rows import Intake
 from crm.io.words import first_words
 from crm.schema import Message, Preference, one_of
 

@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass
 
 from crm.config import nearest
 from crm.io.files import replace_file
-from crm.io.intake import Intake
+from crm.io.rows import Intake
 from crm.schema import Message, RecordError, Turns, short, validated
 
 HEAD, QUERIES, RESPONSES = "bank.json", "queries.jsonl", "responses.jsonl"

@@ -15,7 +15,7 @@ from crm.data.fields import any_text, identity
 from crm.data.public.banks import UNTAGGED
 from crm.endpoint.replies import split_thoughts
 from crm.io.draws import turn
-from crm.io.intake import Intake
+from crm.io.rows import Intake
 from crm.leaderboard.bank.bank import BankQuery
 from crm.schema import RecordError, prompt_key, query_of, short
 
