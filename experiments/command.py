@@ -26,6 +26,6 @@ def answered(name: str, study: Callable[[], object], command: str = "train") -> 
         print(f"experiments.{name}: {explain(error, command)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f"experiments.{name}: stopped; the same command goes on", file=sys.stderr)
+        print(f"experiments.{name}: stopped; what was written stays", file=sys.stderr)
         return 130
     return 0

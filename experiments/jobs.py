@@ -1,12 +1,13 @@
 """Several runs side by side, each a training with its evaluation and leaderboards.
 
 A job has one process with one thread (threads of one small training wait for each other) and at most one GPU. A
-training that its folder holds, finished with the same settings on data that are no newer, is not made again; one that
-was interrupted goes on.
+training that its folder holds, finished with the same settings on the same data, is not made again; one that was
+interrupted goes on.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import multiprocessing
@@ -26,19 +27,23 @@ from typing import Any
 import lightning as L
 import pandas as pd
 import torch
-from lightning.pytorch.callbacks import Callback
+from lightning.pytorch.callbacks import Callback, LambdaCallback
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from transformers.utils.logging import disable_progress_bar
 
 from crm.config import compose
+from crm.data.catalogue import location, place_of
+from crm.data.config import DataConfig
 from crm.evaluation.run import run_evaluation
+from crm.io.files import replace_file
 from crm.io.installed import commit
+from crm.io.rows import data_files
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.run import run_leaderboard
 from crm.model.manifest import MANIFEST
 from crm.schema import Result
-from crm.training.resume import AnotherRunError, finished_before
+from crm.training.resume import LAST, SUMMARY, AnotherRunError, finished_before
 from crm.training.train import run_training
 from experiments.processes import CHILD_ENVIRONMENT, end_with_parent
 
@@ -286,29 +291,47 @@ def _train(job: Job, overrides: tuple[str, ...], channel: Any) -> Path:
         words = (*overrides, *stage) if model is None else (*overrides, *stage, f"model.path='{model}'")
         folder = job.folder if number == count else job.folder / f"stage_{number}"
         report = _Report(job.name, channel, 0.9 * (number - 1) / count, 0.9 * number / count)
-        channel.put((job.name, "reading data", report.start))
+        report.say("reading data", report.start)
         model = _trained(words, folder, report, model)
     assert model is not None, "a job has at least one stage"
     return model
 
 
-def _trained(overrides: Sequence[str], folder: Path, report: Callback, start: Path | None = None) -> Path:
+def _trained(overrides: Sequence[str], folder: Path, report: _Report, start: Path | None = None) -> Path:
     """The model in ``folder``: trained, or as it is where it was finished with these settings, ``start`` and data."""
     words = ["trainer.progress=false", "trainer.threads=1", "trainer.devices=1", *overrides]
     config = compose("train", words, folder)
+    read, note = _digest(config.data, start), folder / "read.sha256"
+    same = (
+        not note.is_file() or note.read_text() == read
+    )  # train.py writes none: its run is taken for one of these data
+    with suppress(AnotherRunError):
+        if same and finished_before(config) and (folder / "model" / MANIFEST).is_file():
+            replace_file(note, read)
+            return folder / "model"
     if config.trainer.devices != 1:
         raise ValueError(
             f"trainer.devices={config.trainer.devices}: a job trains on one device; run train.py yourself with "
             f"hydra.run.dir={folder}, and what it made is read here"
         )
-    data, begun = Path(config.data.path or "none"), folder / "config.yaml"
-    sources = [data, *data.rglob("*"), *([start / MANIFEST] if start else [])]
-    ages = [source.stat().st_mtime_ns for source in sources if source.is_file()]
-    if begun.is_file() and begun.stat().st_mtime_ns > max(ages, default=0):
-        with suppress(AnotherRunError):
-            if finished_before(config) and (folder / "model" / MANIFEST).is_file():
-                return folder / "model"
-    return run_training(config, [report]).checkpoint
+    if not config.resume and ((folder / SUMMARY).is_file() or (folder / LAST).is_file()):
+        report.say("training anew: other settings or data", report.start)
+    noted = LambdaCallback(on_fit_start=lambda *_: replace_file(note, read))
+    return run_training(config, [report, noted]).checkpoint
+
+
+def places(data: DataConfig) -> list[Path]:
+    """Where the data are; none are simulated. Raises ``ValueError`` where they are not there."""
+    names = [name for name in data.sources or [data.name] if name != "simulation"]
+    return [place_of(data.path)] if data.path else [location(name, root=data.root, path=None) for name in names]
+
+
+def _digest(data: DataConfig, start: Path | None) -> str:
+    """SHA-256 of what a training reads: the files of its data, and the card of the model that it starts from."""
+    splits = ((one, one / "splits") for one in places(data))
+    files = [file for one, prepared in splits for file in data_files(prepared if prepared.is_dir() else one)]
+    digests = (hashlib.sha256(file.read_bytes()).digest() for file in [*files, *([start / MANIFEST] if start else [])])
+    return hashlib.sha256(b"".join(digests)).hexdigest()
 
 
 def _quiet(folder: Path) -> None:
@@ -331,9 +354,13 @@ class _Report(Callback):
     def __init__(self, name: str, channel: Any, start: float, end: float) -> None:
         self.name, self.channel, self.start, self.end = name, channel, start, end
 
+    def say(self, stage: str, share: float) -> None:
+        """Of the job, ``share`` is done."""
+        self.channel.put((self.name, stage, share))
+
     def on_train_batch_end(self, trainer: L.Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         if trainer.global_step % 20 == 0:
             accuracy = trainer.callback_metrics.get("validation/accuracy")
             stage = "training" if accuracy is None else f"training, validation accuracy {float(accuracy):.3f}"
             share = self.start + (self.end - self.start) * trainer.global_step / module.total_steps
-            self.channel.put((self.name, stage, share))
+            self.say(stage, share)

@@ -75,8 +75,8 @@ class Plan:
 
 def make_judge(plan: Plan, noise: str, seed: int) -> None:
     """A reward model with a late head, trained on the arena."""
-    words = ("experiment=demo_late", f"noise={noise}", f"seed={seed}", f"schedule.max_steps={plan.judge_steps}")
-    folder = plan.judge(noise, seed)
+    folder, steps = plan.judge(noise, seed), f"schedule.max_steps={plan.judge_steps}"
+    words = ("experiment=demo_late", "trainer=cpu", f"noise={noise}", f"seed={seed}", steps)
     with _quiet(folder / "output.txt"):
         run_job(Job(folder.name, folder, words), queue.SimpleQueue())
 

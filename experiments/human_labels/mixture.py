@@ -8,7 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from crm.data.load import mix
-from crm.data.own import read_preferences, write_preferences
+from crm.data.own import write_preferences
 from crm.data.splits import Splits
 from crm.schema import Preference
 
@@ -20,13 +20,7 @@ def write_mixture(folder: Path, parts: dict[str, Splits]) -> None:
     """Write what trains and validates as a folder of ``prepare.py``."""
     mixed = mix(parts)
     for name, rows in {"train": mixed.train, "validation": mixed.validation, **dict.fromkeys(EMPTY, ())}.items():
-        write_anew(folder / "splits" / f"{name}.parquet", list(one_aspect_each(rows)))
-
-
-def write_anew(path: Path, rows: list[Preference]) -> None:
-    """Write them, but leave a file alone that has them: a model is trained again where its data are newer."""
-    if not path.is_file() or read_preferences(path) != rows:
-        write_preferences(path, rows)
+        write_preferences(folder / "splits" / f"{name}.parquet", one_aspect_each(rows))
 
 
 def one_aspect_each(rows: Iterable[Preference]) -> Iterator[Preference]:

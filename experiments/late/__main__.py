@@ -23,13 +23,13 @@ from rich.progress import track
 from crm.config import compose
 from crm.data.comparisons import make_comparisons
 from crm.data.load import load_data
+from crm.data.own import write_preferences
 from crm.io.files import replace_file
 from crm.judges.crm_judge import CrmJudge, open_checkpoint
 from crm.judges.judge import Asked
 from crm.report.tables import write_table
 from crm.schema import Preference, Result
 from experiments.command import answered, parsed
-from experiments.human_labels.mixture import write_anew
 from experiments.jobs import Job, commits, run_jobs
 from experiments.late.boards import boards
 
@@ -118,7 +118,7 @@ def joined(folder: Path, data: Sequence[str]) -> Path:
 
     for name, rows in {"train": splits.train, "validation": splits.validation, **splits.suites}.items():
         changed = [replace(row, criteria_a=side(row.criteria_a), criteria_b=side(row.criteria_b)) for row in rows]
-        write_anew(folder / "splits" / f"{name}.parquet", changed)
+        write_preferences(folder / "splits" / f"{name}.parquet", changed)
     return folder
 
 
@@ -134,7 +134,7 @@ def relabelled(folder: Path, data: Sequence[str], teacher: Path) -> Path:
     judge = open_checkpoint(teacher / "model", batch_size=256, precision="32-true")[0]
     seen = {name: list(verdicts(judge, getattr(splits, name), name)) for name in ("train", "validation")}
     for name, rows in {**seen, **splits.suites}.items():
-        write_anew(folder / "splits" / f"{name}.parquet", list(rows))
+        write_preferences(folder / "splits" / f"{name}.parquet", rows)
     return folder
 
 

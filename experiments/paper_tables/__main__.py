@@ -18,10 +18,11 @@ from crm.cli.words import rewrite_all
 from crm.config import compose
 from crm.data.load import load_data
 from crm.leaderboard.bank.opening import open_bank
+from crm.model.folders import check_reachable
 from crm.report.tables import markdown_text
 from experiments.command import answered, parsed
 from experiments.cost import from_votes, rate_line, table
-from experiments.jobs import JobResult, run_jobs
+from experiments.jobs import JobResult, places, run_jobs
 from experiments.paper_tables import paper
 from experiments.paper_tables.plan import Plan, commands, make_plan
 from experiments.paper_tables.report import write_all, write_tables
@@ -66,15 +67,19 @@ def _scale(name: str) -> Scale:
 
 
 def check_data(scale: Scale, extra: Sequence[str]) -> None:
-    """Raise ``ValueError`` where data or bank of the scale have not been made."""
+    """Raise ``ValueError`` where data, bank or backbone of the scale have not been made, or data cannot be read."""
     if not scale.first:
         return
+    config = compose("train", (*scale.common, *scale.data.words, *extra), Path("run"))
     try:
-        load_data(compose("train", (*scale.common, *scale.data.words, *extra), Path("run")).data)
+        places(config.data)
         if 5 in scale.tables:
             open_bank(compose("leaderboard", ["checkpoint=none", *scale.ranking], Path("run")).bank)
     except ValueError as error:
         raise ValueError(f"{error}; run first: {'; '.join(scale.first)}") from None
+    if config.model.path:
+        check_reachable(config.model.path, config.model.revision)
+    load_data(config.data)
 
 
 def dry_run(scale: Scale, plan: Plan, workers: int) -> list[str]:

@@ -6,7 +6,9 @@ import multiprocessing
 import os
 import signal
 import time
+from importlib import import_module
 from pathlib import Path
+from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
+from crm.data.config import DataConfig
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.training.resume import LAST, SUMMARY
@@ -61,8 +64,6 @@ def test_workers_share_out_the_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert jobs._gpus([on_cpu, trained]) == ["0", "1"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
     assert jobs._gpus([trained]) == ["5", "7"]
-    with pytest.raises(ValueError, match=r"trainer\.devices=2: a job trains on one device; run train.py yourself"):
-        jobs._trained((*SMALL, "trainer=cpu", "trainer.devices=2"), tmp_path, None)  # type: ignore[arg-type]
 
 
 def test_commits_are_those_of_the_models(tmp_path: Path) -> None:
@@ -77,6 +78,17 @@ def test_settings_stand_anywhere_among_the_options() -> None:
     parser.add_argument("--seeds", type=int, nargs="+")
     parser.add_argument("overrides", nargs="*")
     assert parsed(parser, ["a=1", "--seeds", "1", "2", "trainer=cpu"]).overrides == ["a=1", "trainer=cpu"]
+
+
+@pytest.mark.parametrize("study", ["grpo.__main__", "picking.__main__", "picking.personas", "best_of_n.__main__"])
+def test_a_look_leaves_recorded_results_alone(study: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, seen = import_module(f"experiments.{study}"), list[Any]()
+    monkeypatch.setattr(module, "run", seen.append)
+    assert (
+        module.main([] if study[0] == "g" else ["--checkpoint", "a", "--root", "b"][: 4 if "personas" in study else 2])
+        == 0
+    )
+    assert (seen[0].report or seen[0].out).parts[0] == "results"
 
 
 def test_a_new_first_stage_is_followed_by_a_new_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,31 +110,50 @@ def test_a_new_first_stage_is_followed_by_a_new_training(tmp_path: Path, monkeyp
 
 
 def test_a_training_is_kept_goes_on_or_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, data = tmp_path / "run", tmp_path / "pairs.jsonl"
+    folder, data, said = tmp_path / "run", tmp_path / "pairs.jsonl", SimpleQueue[Any]()
     data.write_text('{"prompt": "a", "chosen": "b", "rejected": "c"}\n')
     begun: list[tuple[int, bool]] = []
 
-    def trained(seed: int, killed: bool = False, more: str = "trainer.threads=1") -> list[tuple[int, bool]]:
-        def train(config: Any, _: Any) -> SimpleNamespace:
+    def trained(seed: int, *more: str, killed: bool = False) -> list[tuple[int, bool]]:
+        def train(config: Any, callbacks: Any) -> SimpleNamespace:
             begun.append((config.seed, config.resume))
             assert config.trainer.devices == 1
             _prepare_folder(folder, OmegaConf.to_container(OmegaConf.structured(config)), config.resume)  # type: ignore[arg-type]
+            callbacks[1].on_fit_start(None, None)
             for name in (LAST,) if killed else ("model/crm.json", SUMMARY):
                 replace_file(folder / name, "{}")
             return SimpleNamespace(checkpoint=folder / "model")
 
         monkeypatch.setattr(jobs, "run_training", train)
         begun.clear()
-        words = (*SMALL, "data=file", f"data.path={data}", f"seed={seed}", more)
-        assert jobs._trained(words, folder, None) == folder / "model"  # type: ignore[arg-type]
+        words = (*SMALL, "data=file", f"data.path={data}", f"seed={seed}", *more)
+        assert jobs._trained(words, folder, jobs._Report("a", said, 0, 1)) == folder / "model"
         return begun
 
-    assert trained(1) == [(1, False)] and trained(1, more="trainer.threads=2") == []
+    assert trained(1) == [(1, False)] and trained(1, "trainer.threads=2") == [] and said.empty()
     assert trained(2, killed=True) == [(2, False)], "the model of seed 1 is not that of seed 2"
+    assert said.get() == ("a", "training anew: other settings or data", 0)
     assert trained(2, killed=True) == [(2, True)]
-    data.touch()
-    assert trained(2, killed=True) == [(2, False)] and trained(2) == [(2, True)] and trained(2) == []
-    data.touch()
-    assert trained(2) == [(2, False)]
-    (folder / LAST).unlink(missing_ok=True)
+    data.write_text('{"prompt": "a", "chosen": "b", "rejected": "d"}\n')
+    assert trained(2, killed=True) == [(2, False)] and trained(2) == [(2, True)]
+    os.utime(folder / "config.yaml", ns=(1, 1))
+    assert trained(2) == trained(2, "trainer=cpu", "trainer.devices=2") == [], (
+        "what train.py made, whenever and on what"
+    )
+    with pytest.raises(ValueError, match=r"trainer\.devices=2: a job trains on one device; run train.py yourself"):
+        trained(3, "trainer=cpu", "trainer.devices=2")
+    (folder / "read.sha256").unlink()
+    assert trained(2) == [], "train.py leaves none"
     assert trained(3) == [(3, False)]
+
+
+def test_what_public_sets_hold_are_data_of_a_training(tmp_path: Path) -> None:
+    data = DataConfig("mixture", root=str(tmp_path), sources=["summeval", "dsp"])
+    for name in data.sources:
+        replace_file(tmp_path / name / "rows.json", "[]")
+    before = jobs._digest(data, None)
+    (tmp_path / "dsp" / ".DS_Store").touch()
+    (tmp_path / "dsp" / "rows.json").touch()
+    assert jobs._digest(data, None) == before
+    (tmp_path / "dsp" / "rows.json").write_text("[1]")
+    assert jobs._digest(data, None) != before

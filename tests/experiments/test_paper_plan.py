@@ -126,6 +126,8 @@ def test_mistakes_are_one_sentence(capsys: Any, monkeypatch: pytest.MonkeyPatch,
     assert "datasets/arena_55k" in shown and "; run first: python prepare.py" in shown and "fetch=alpacaeval" in shown
     assert main(["scale=paper", "--tables", "5", "data.path=mine"]) == 2
     assert "mine" in capsys.readouterr().err
+    assert main(["scale=paper", "data.validation=-1"]) == 2
+    assert "run first" not in capsys.readouterr().err
     for words in (["scale=paper", "model=qwen3_0_6b"], ["model.hidden_size=64"]):
         assert main(words) == 2
         assert f"{words[-1]}: table 2 varies the size; leave it out, or add --tables 1 3 4 5" in capsys.readouterr().err

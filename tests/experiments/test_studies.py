@@ -5,7 +5,6 @@ import html
 import importlib.util
 import json
 import math
-import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -21,7 +20,6 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 from crm.config import compose
 from crm.data.comparisons import make_comparisons
-from crm.data.own import read_preferences
 from crm.data.public.pairs import Rated
 from crm.data.simulation.lexicon import TRAIN_AXES, levels_of, pole_of
 from crm.judges.crm_judge import CrmJudge
@@ -36,7 +34,7 @@ from experiments.best_of_n.__main__ import main, studies_of
 from experiments.best_of_n.__main__ import summary as best_of_n_summary
 from experiments.best_of_n.users import of_arena
 from experiments.human_labels import __main__ as human_labels
-from experiments.human_labels.mixture import one_aspect_each, write_anew
+from experiments.human_labels.mixture import one_aspect_each
 from experiments.human_labels.probe import ProbeJudge
 from experiments.human_labels.suites import accuracies, read_suites
 from experiments.late.boards import boards
@@ -169,16 +167,6 @@ def test_one_aspect_each_pairs_the_sides_while_both_have_one() -> None:
     assert (flip.criteria_a, flip.criteria_b, flip.winner) == (("Short answers",), ("Long answers",), "b")
     assert (straight.criteria_a, straight.criteria_b, straight.winner) == (("No hedging",), (), "a")
     assert flip.id != straight.id
-
-
-def test_data_that_are_the_same_stay_as_old_as_they_are(tmp_path: Path) -> None:
-    path = tmp_path / "train.parquet"
-    write_anew(path, PREFERENCES)
-    os.utime(path, ns=(1, 1))
-    write_anew(path, PREFERENCES)
-    assert path.stat().st_mtime_ns == 1
-    write_anew(path, PREFERENCES[1:])
-    assert path.stat().st_mtime_ns > 1 and read_preferences(path) == PREFERENCES[1:]
 
 
 def test_a_row_is_not_asked_what_it_trained_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
