@@ -33,7 +33,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Command line; 2 for what cannot be done."""
     parser = argparse.ArgumentParser(prog="python -m experiments.best_of_n", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--checkpoint", type=Path, required=True, help="a model of the arena")
-    parser.add_argument("--report", type=Path, default=Path("experiments/best_of_n"), help="where results go")
+    parser.add_argument("--report", type=Path, default=Path("results/best_of_n"), help="where results go")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--queries", type=int, default=60)
     parser.add_argument("--n", type=int, default=128, help="responses to a query of the arena")

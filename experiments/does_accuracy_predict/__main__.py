@@ -48,7 +48,7 @@ def main(words: Sequence[str] | None = None) -> int:
         prog="python -m experiments.does_accuracy_predict", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument("--out", type=Path, default=Path("results/does_accuracy_predict"), help="models, predictions")
-    parser.add_argument("--report", type=Path, default=Path("experiments/does_accuracy_predict"), help="tables")
+    parser.add_argument("--report", type=Path, help="where tables go; by default --out")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--queries", type=int, default=30, help="prompts that the best of k is picked for")
     parser.add_argument("--n", type=int, default=64, help="responses to each of them")
@@ -74,7 +74,7 @@ def run(given: argparse.Namespace) -> None:
     if not given.analyse_only:
         predict(found, picking, given)
         teach(found, given)
-    report(found, given.out, given.report, seed=given.seed, overrides=given.overrides)
+    report(found, given.out, given.report or given.out, seed=given.seed, overrides=given.overrides)
 
 
 def predict(found: Sequence[Spec], picking: Picking, given: argparse.Namespace) -> None:

@@ -23,7 +23,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Command line; 2 for what cannot be done."""
     parser = argparse.ArgumentParser(prog="python -m experiments.grpo", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("results/grpo"), help="where models and courses go")
-    parser.add_argument("--report", type=Path, default=Path("experiments/grpo"), help="where tables and pictures go")
+    parser.add_argument("--report", type=Path, help="where tables and pictures go; by default --out")
     parser.add_argument("--criteria", nargs="+", default=list(CRITERIA), help="wordings of the simulation")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--judge-steps", type=int, default=500)
@@ -46,7 +46,7 @@ def run(given: argparse.Namespace) -> None:
     side_by_side([(make_start, (plan,)), *judges], given.workers, "the start and the reward models")
     side_by_side([(make_policy, (plan, policy)) for policy in policies], given.workers, "policies")
     minutes = round((time.perf_counter() - started) / 60, 1)
-    report(plan, policies, given.report, minutes)
+    report(plan, policies, given.report or given.out, minutes)
 
 
 if __name__ == "__main__":

@@ -49,13 +49,14 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments.picking", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--checkpoint", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=Path("results/picking"), help="where the index goes")
-    parser.add_argument("--report", type=Path, default=Path("experiments/picking"))
+    parser.add_argument("--report", type=Path, help="where tables go; by default --out")
     parser.add_argument("--people", type=int, default=200)
     parser.add_argument("--picks", type=int, default=40)
     parser.add_argument("--bank-seed", type=int, default=7)
     parser.add_argument("--seed", type=int, default=1, help="the first person's; others follow")
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args(words)
+    given.report = given.report or given.out
     return answered("picking", lambda: run(given))
 
 

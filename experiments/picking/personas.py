@@ -32,7 +32,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments.picking.personas")
     parser.add_argument("--checkpoint", type=Path, required=True)
     parser.add_argument("--root", required=True, help="folder of the public sets")
-    parser.add_argument("--report", type=Path, default=Path("experiments/picking"))
+    parser.add_argument("--report", type=Path, default=Path("results/picking"), help="where the table goes")
     parser.add_argument("--votes", type=int, default=150, help="votes of a persona")
     parser.add_argument("--max-words", type=int, default=150, help="words of a response that are read")
     given = parser.parse_args(words)
