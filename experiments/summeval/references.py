@@ -2,7 +2,7 @@
 
 Accuracy of two references on held-out documents: which system wrote the summary, and ten shallow features of its text.
 
-``python experiments/summeval/references.py`` (needs the data under ``data.root``; two seconds)
+``python -m experiments.summeval.references`` (needs the data under ``data.root``; two seconds)
 """
 
 from __future__ import annotations
