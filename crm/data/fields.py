@@ -109,14 +109,14 @@ def require(row: Mapping[str, Any], names: Sequence[str], null: str = "null") ->
             raise RecordError(name, null if name in row else "missing")
 
 
-def talk(value: Any, field: str, role: str) -> Conversation:
-    """A conversation: messages, the turns of a text with the marks of Anthropic's hh-rlhf, or a text as one turn.
+def talk(value: Any, field: str, role: str, marks: bool = True) -> Conversation:
+    """A conversation: messages, the turns of a text with Anthropic's hh-rlhf's ``marks``, or a text as one turn.
 
     ``role`` is that of such a text. A prompt that is blank text is an error, as an empty cell is most often a missing
     one, and an empty last turn of marks is none of it. Raises `RecordError`.
     """
     if isinstance(value, str) and not _MESSAGES.match(value):
-        marked = _MARKS.split(value)[1:] if _MARKS.match(value) else []
+        marked = _MARKS.split(value)[1:] if marks and _MARKS.match(value) else []
         if "Assistant" not in marked[::2]:
             if role == "user" and not value.strip():
                 raise RecordError(field, "blank")
@@ -213,7 +213,9 @@ def pair_parts(prompt: Cell, first: Cell, second: Cell) -> tuple[Conversation, C
             raise RecordError(prompt[1], why)
         return split_shared(one, other, fields)
     given = talk(*prompt, "user")
-    if not isinstance(prompt[0], str) or one[0].role == "assistant":
+    if "assistant" in (one[0].role, other[0].role):  # marks beside a prompt are what a model wrote
+        return given, talk(*first, "assistant", marks=False), talk(*second, "assistant", marks=False)
+    if not isinstance(prompt[0], str):
         return given, one, other
     shared, one, other = split_shared(one, other, fields)
     questions = {folded(turn.content) for turn in shared if turn.role == "user"}

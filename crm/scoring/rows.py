@@ -67,14 +67,15 @@ def _prompt_name(row: Mapping[str, Any]) -> str | None:
 
 def _conversations(row: Mapping[str, Any], named: Mapping[str, Any]) -> tuple[Turns, ...]:
     """Prompt and responses; these may be whole conversations that share it, and are without a prompt."""
-    given = {field: talk(each, field, "assistant") for field, each in named.items()}
-    fields, whole = list(given), all(each[0].role != "assistant" for each in given.values())
     if _prompt_name(row) is not None:
         name, prompt = prompt_cell(row, PROMPTS)
-        if whole and len(fields) == 2:
-            return pair_parts((prompt, name), *((named[field], field) for field in fields))
         blank = isinstance(prompt, str) and not prompt.strip()
-        return turn("user", prompt) if blank else talk(prompt, name, "user"), *given.values()
+        if len(named) == 2 and not blank:
+            return pair_parts((prompt, name), *((each, field) for field, each in named.items()))
+        responses = (talk(each, field, "assistant", marks=False) for field, each in named.items())
+        return turn("user", prompt) if blank else talk(prompt, name, "user"), *responses
+    given = {field: talk(each, field, "assistant") for field, each in named.items()}
+    fields, whole = list(given), all(each[0].role != "assistant" for each in given.values())
     if not whole or len(fields) > 2:
         raise RecordError("prompt", f"not there; expected one of {', '.join(PROMPTS)}, or whole conversations")
     if len(fields) == 2:

@@ -160,8 +160,10 @@ def test_the_marks_of_hh_rlhf_are_turns(tmp_path: Path) -> None:
             Message(*turn) for turn in (("user", "Hi."), ("assistant", "Hello!"), ("user", "Why is the sky blue?"))
         )
         assert sides(record) == ("It scatters\n\nblue light.", "No Human: knows.")
-    (plain,), _ = read(tmp_path, table.trl, {"prompt": "Human: or machine?", "chosen": "a", "rejected": "b"})
+    dialogue = "Human: Hi\n\nAssistant: Ho "
+    (plain,), _ = read(tmp_path, table.trl, {"prompt": "Human: or machine?", "chosen": dialogue, "rejected": "b"})
     assert plain.prompt == (Message("user", "Human: or machine?"),)
+    assert sides(plain) == (dialogue, "b"), "a model wrote it"
 
 
 def test_columns_beside_conversations_are_read_or_counted(tmp_path: Path) -> None:
