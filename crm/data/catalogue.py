@@ -8,6 +8,7 @@ measured on, not passed on.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -114,15 +115,13 @@ def place_of(path: str) -> Path:
 
 def _ask_for_part(folder: Path, path: str) -> None:
     found = (PART.search(file.relative_to(folder).as_posix()) for file in data_files(folder))
-    parts = sorted({part[1].lower(): part[1] for part in found if part}.values())
+    parts = {part[1].lower(): part for part in found if part}
     if len(parts) > 1:
-        one = next((part for part in parts if part.lower().startswith("train")), parts[0])
-        of_hub = "data.path=" + re.sub("(?=@|$)", f":{one}", path, count=1)
-        how = of_hub if path.startswith(PREFIX) else f"a file of it, or a pattern as folder/{one}*"
-        raise ValueError(
-            f"data.path={path}: holds the parts {', '.join(parts)}; name one, {how} (data.split=all evaluates a part "
-            "whole)"
-        )
+        one = next((parts[name] for name in sorted(parts) if name.startswith("train")), parts[min(parts)])
+        below = one.string[: one.end(1)] + "*" * (one.string[one.end(1)] != "/")  # a folder, or files
+        how = re.sub("(?=@|$)", f":{one[1]}", path, count=1) if path.startswith(PREFIX) else f"{Path(path) / below}"
+        names = ", ".join(parts[name][1] for name in sorted(parts))
+        raise ValueError(f"data.path={path}: holds the parts {names}; name one, as {shlex.quote(f'data.path={how}')}")
 
 
 def stem(path: str) -> str:

@@ -169,7 +169,8 @@ def test_files_of_a_folder_are_alike(tmp_path: Path, caplog: pytest.LogCaptureFi
     [
         (["human-00000-of-00001-25f4", "gpt4_pair-00000-of-00001-c0b4"], "gpt4_pair, human", "gpt4_pair"),
         (["test_sft-00000-of-00001", "train_prefs-00000-of-00001"], "test_sft, train_prefs", "train_prefs"),
-        (["dev", "a.train", "b-train-1"], "dev, train", "train"),
+        (["dev", "a.train", "b-train-1"], "dev, train", "b-train"),
+        (["dev/0", "train/0"], "dev, train", "train"),
     ],
 )
 def test_one_of_several_parts_has_to_be_named(
@@ -178,9 +179,11 @@ def test_one_of_several_parts_has_to_be_named(
     for file in files:
         write(tmp_path / f"data/{file}.jsonl", [PLAIN])
     monkeypatch.setattr("crm.data.catalogue.dataset_folder", lambda _: tmp_path)
-    for path, how in (("hf://me/votes@v2", f"data.path=hf://me/votes:{one}@v2 "), (str(tmp_path), rf"folder/{one}\* ")):
-        with pytest.raises(ValueError, match=f"holds the parts {parts}; name one, .*{how}"):
+    for path, how in (("hf://me/votes@v2", f"hf://me/votes:{one.split('-')[-1]}@v2"), (str(tmp_path), f"data/{one}")):
+        with pytest.raises(ValueError, match=f"holds the parts {parts}; name one, as '?data.path=[^ ]*{how}") as error:
             recognise(path)
+    typed = shlex.split(str(error.value))[-1].removeprefix("data.path=")
+    assert recognise(typed).name == "trl", "what it says can be typed"
 
 
 def test_a_file_without_rows_is_named(tmp_path: Path) -> None:
