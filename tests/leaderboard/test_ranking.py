@@ -15,7 +15,7 @@ from scipy import special, stats
 from statsmodels.stats.proportion import proportion_confint
 
 from crm.leaderboard.outcomes import Outcomes
-from crm.leaderboard.ranking import Leaderboard, bradley_terry, compare, elo, may_be_first, paired_p
+from crm.leaderboard.ranking import Leaderboard, bradley_terry, compare, elo, may_be_first, paired_p, win_rate_limits
 from crm.leaderboard.run import without_flawed
 from tests.made_files import outcomes
 
@@ -48,11 +48,18 @@ def test_win_rates_by_hand_with_the_baseline_as_a_row() -> None:
     assert y.low is not None and y.high is not None and y.high - y.low > 0.5, "a constant on two queries is no point"
 
 
-@pytest.mark.parametrize("logits", [[12, 14], [12, 14, 16, 13, 15], [5, 4, 6, 5.5, 7]])
+@pytest.mark.parametrize("logits", [[12, 14], [12, 14, 16, 13, 15], [5, 4, 6, 5.5, 7], [5, 4, 6, 5.5, 7] * 5])
 def test_a_judge_without_doubt_on_few_queries_says_little(logits: list[float]) -> None:
     x, base = Leaderboard(outcomes({"x": logits})).rows
     low, high = proportion_confint(len(logits), len(logits), method="wilson")
     assert (x.low, x.high) == pytest.approx((low, high), abs=0.02) and x.tied_with == ("base",) and base.rank_low == 1
+
+
+def test_a_judge_in_doubt_on_many_queries_has_students_limits() -> None:
+    nearly = np.random.default_rng(1).normal(0.9, 0.01, (100, 1))
+    _, low, high = win_rate_limits(nearly)
+    interval = stats.ttest_1samp(nearly[:, 0], 0).confidence_interval()
+    assert (low[0], high[0]) == pytest.approx((interval.low, interval.high))
 
 
 def test_groups_equal_scipys_paired_test_with_holm_by_hand() -> None:
