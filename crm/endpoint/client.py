@@ -34,8 +34,8 @@ MISTAKES = {
     404: "check base_url (it usually ends in /v1) and that the model is served",
 }
 """What no request survives, by status; 403 and 404 are about one request once another was answered."""
-REFUSED = {"max_completion_tokens": "max_tokens", "temperature": "temperature"}
-"""The parameters that reasoning models refuse, by what they name then."""
+REFUSED = ("max_tokens", "temperature")
+"""The parameters that reasoning models do not support."""
 MAX_RETURNED = 4_000
 """Characters of an invalid reply that are sent back to be repaired."""
 log = logging.getLogger(__name__)
@@ -236,7 +236,8 @@ class ChatClient:
             return self._sdk.chat.completions.create(messages=turns, **self._taken(refused), **form)
         except openai.APIStatusError as error:
             detail = f"status {error.status_code}: {error.body}".replace(self._key or "\0", "[key]")
-            named = {name for word, name in REFUSED.items() if word in detail and error.status_code == 400}
+            unsupported = error.status_code == 400 and str(error.code).startswith("unsupported")
+            named = {name for name in REFUSED if unsupported and error.param == name}
             if not named <= refused:
                 new, self._refused = named - self._refused, self._refused | named
                 if new:

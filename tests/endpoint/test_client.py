@@ -114,15 +114,18 @@ def test_a_parameter_that_is_refused_is_sent_no_more(caplog: pytest.LogCaptureFi
     """As OpenAI's reasoning models do, one parameter a refusal."""
 
     def answer(body: dict[str, Any], _: dict[str, str]) -> Answer:
-        if "max_tokens" in body:
-            return 400, "'max_tokens' is not supported. Use 'max_completion_tokens' instead."
-        if "temperature" in body or body["messages"][0]["content"] == "bad":
-            return 400, "'temperature' does not support 0.0 with this model."
+        if body["messages"][0]["content"] == "bad":  # as vLLM answers one long prompt
+            error = {"message": "'max_tokens' or 'max_completion_tokens' is too large", "param": "max_tokens", "code": 400}
+            return 400, json.dumps({"error": error})
+        for name, code in (("max_tokens", "unsupported_parameter"), ("temperature", "unsupported_value")):
+            if name in body:
+                return 400, json.dumps({"error": {"message": "No.", "param": name, "code": code}})
         return completion(GOOD if body["max_completion_tokens"] == 9 else "")
 
     with chat_endpoint(answer) as url:
         asked = client(url, max_tokens=9)
         key = asked.key((), "1")
+        assert asked.ask([question("bad")], READ, "1")[0].failure == "rejected" and not caplog.messages
         found = asked.ask([question(text) for text in ("1", "2", "3", "bad")], READ, "1")
     assert [outcome.failure for outcome in found] == [None, None, None, "rejected"]
     assert asked.key((), "1") == key and len(set(caplog.messages)) == 2
