@@ -302,9 +302,7 @@ def _trained(overrides: Sequence[str], folder: Path, report: _Report, start: Pat
     words = ["trainer.progress=false", "trainer.threads=1", "trainer.devices=1", *overrides]
     config = compose("train", words, folder)
     read, note = _digest(config.data, start), folder / "read.sha256"
-    same = (
-        not note.is_file() or note.read_text() == read
-    )  # train.py writes none: its run is taken for one of these data
+    same = not note.is_file() or note.read_text() == read  # train.py writes none, and its runs are kept
     with suppress(AnotherRunError):
         if same and finished_before(config) and (folder / "model" / MANIFEST).is_file():
             replace_file(note, read)

@@ -115,7 +115,11 @@ def test_a_parameter_that_is_refused_is_sent_no_more(caplog: pytest.LogCaptureFi
 
     def answer(body: dict[str, Any], _: dict[str, str]) -> Answer:
         if body["messages"][0]["content"] == "bad":  # as vLLM answers one long prompt
-            error = {"message": "'max_tokens' or 'max_completion_tokens' is too large", "param": "max_tokens", "code": 400}
+            error = {
+                "message": "max_completion_tokens is too large",
+                "param": "max_tokens",
+                "code": 400,
+            }
             return 400, json.dumps({"error": error})
         for name, code in (("max_tokens", "unsupported_parameter"), ("temperature", "unsupported_value")):
             if name in body:

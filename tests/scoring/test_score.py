@@ -19,7 +19,9 @@ from crm.config import compose
 from crm.model.encoding import system_text
 from crm.model.export import export_model
 from crm.model.heads import POINTWISE_INSTRUCTION
+from crm.schema import Message
 from crm.scoring import run
+from crm.scoring.rows import read_row
 from tests.conftest import rounding
 from tests.made_files import chat
 from tests.made_files import write_rows as write
@@ -246,6 +248,12 @@ def test_a_head_that_compares_says_so(command, make_model, tokenizer, tmp_path):
     assert logit == -pair["scores"][1] and pair["p_first"] == pytest.approx(torch.sigmoid(torch.tensor(logit)).item())
     assert single["score"] is None and single["reason"].startswith("single response")
     assert long["scores"] == [None, None] and long["reason"].startswith("too long")
+
+
+def test_marks_that_a_model_wrote_are_text():
+    dialogue = "Human: hi\n\nAssistant: hello "
+    for row in ({"response": dialogue}, {"responses": [dialogue, "a"]}, {"responses": [dialogue, "a", "b"]}):
+        assert read_row({"prompt": "Talk"} | row, ()).group.responses[0][0] == Message("assistant", dialogue)
 
 
 def test_rows_are_read_as_in_training(folder, tmp_path):
