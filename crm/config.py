@@ -21,7 +21,7 @@ from typing import Any, ClassVar, TypeVar
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
 Config = TypeVar("Config")
 Value = TypeVar("Value")
@@ -146,6 +146,24 @@ def config_dir() -> Path:
     """Folder of the configuration: inside the installed package, or beside it in a checkout."""
     package = Path(__file__).resolve().parent
     return package / "conf" if (package / "conf").is_dir() else package.parent / "conf"
+
+
+def group_names() -> list[str]:
+    """Folders of ``conf/``, each a group of options; ``hydra/`` holds presets of Hydra's own."""
+    folders = (path.name for path in config_dir().iterdir() if path.is_dir())
+    return sorted(name for name in folders if not name.startswith("_") and name != "hydra")
+
+
+def taken_groups(command: str) -> list[str]:
+    """The groups that the defaults of ``conf/<command>.yaml`` name, those without a default too, sorted."""
+    composed = OmegaConf.load(config_dir() / f"{command}.yaml")
+    assert isinstance(composed, DictConfig) and isinstance(composed.defaults, ListConfig)
+    return sorted(str(group) for entry in composed.defaults if isinstance(entry, DictConfig) for group in entry)
+
+
+def option_names(group: str) -> list[str]:
+    """Options of a group, sorted."""
+    return sorted(path.stem for path in (config_dir() / group).glob("*.yaml"))
 
 
 def compose(name: str, overrides: Sequence[str], run_dir: Path | None = None) -> Any:

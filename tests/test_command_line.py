@@ -16,10 +16,17 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 
 from crm import __version__, cli
-from crm.cli.aliases import ANSWERS, SAME, rewrite_aliases
-from crm.cli.mistakes import group_names, option_names, taken_groups
-from crm.cli.words import rewrite, rewrite_launched
-from crm.config import ENTRY_POINTS, compose, config_dir, schema, setting_names
+from crm.cli.words import ANSWERS, SAME, rewrite, rewrite_aliases, rewrite_launched
+from crm.config import (
+    ENTRY_POINTS,
+    compose,
+    config_dir,
+    group_names,
+    option_names,
+    schema,
+    setting_names,
+    taken_groups,
+)
 from tests.conftest import TINY_MODEL, Command
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from crm.cli.mistakes import option_names
-from crm.config import compose
+from crm.config import compose, option_names
 
 NEEDED = {"evaluate": ["judge=length"], "leaderboard": ["judge=length"], "best_of_n": ["judge=length"]}
 TOGETHER = {

@@ -16,8 +16,7 @@ import pytest
 import torch
 import yaml
 
-from crm.cli.mistakes import group_names, option_names
-from crm.config import ENTRY_POINTS, compose, schema, setting_names
+from crm.config import ENTRY_POINTS, compose, group_names, option_names, schema, setting_names
 from crm.data import own
 from crm.data.simulation.lexicon import AXES
 from crm.io.rows import Intake

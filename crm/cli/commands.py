@@ -29,10 +29,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from crm import __version__
 from crm import config as settings
-from crm.cli.aliases import MULTIRUN, SCORED
-from crm.cli.mistakes import MISTAKES, check_options, explain, option_names, taken_groups, undashed
-from crm.cli.words import FinishedError, rewrite_all, rewrite_launched, rewrite_resume
-from crm.config import compose, config_dir, hydra_value, schema, setting_names
+from crm.cli.mistakes import MISTAKES, check_options, explain, undashed
+from crm.cli.words import MULTIRUN, SCORED, FinishedError, rewrite_all, rewrite_launched, rewrite_resume
+from crm.config import compose, config_dir, hydra_value, option_names, schema, setting_names, taken_groups
 from crm.training.resume import AnotherRunError, check_unfinished, finished_before
 from crm.training.sweeps import (
     FAILURE,

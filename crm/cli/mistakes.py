@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
-from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import (
     ConfigAttributeError,
     ConfigKeyError,
@@ -18,8 +17,8 @@ from omegaconf.errors import (
     OmegaConfBaseException,
 )
 
-from crm.cli.aliases import SAME, SCORED
-from crm.config import config_dir, hydra_text, nearest, schema, setting_names
+from crm.cli.words import SAME, SCORED
+from crm.config import group_names, hydra_text, nearest, option_names, schema, setting_names, taken_groups
 from crm.io.rows import is_data_file
 
 MISTAKES = (HydraException, OmegaConfBaseException, ValueError, OSError)
@@ -117,24 +116,6 @@ def _explain_hydra(error: HydraException, groups: Sequence[str]) -> str:
         kind = found[1].lower().removesuffix("_sweep")
         return f"{kind}(...): searching is Optuna's, hydra/sweeper=optuna; or list the values: name=a,b"
     return ""
-
-
-def group_names() -> list[str]:
-    """Folders of ``conf/``, each a group of options; ``hydra/`` holds presets of Hydra's own."""
-    folders = (path.name for path in config_dir().iterdir() if path.is_dir())
-    return sorted(name for name in folders if not name.startswith("_") and name != "hydra")
-
-
-def taken_groups(command: str) -> list[str]:
-    """The groups that the defaults of ``conf/<command>.yaml`` name, those without a default too, sorted."""
-    composed = OmegaConf.load(config_dir() / f"{command}.yaml")
-    assert isinstance(composed, DictConfig) and isinstance(composed.defaults, ListConfig)
-    return sorted(str(group) for entry in composed.defaults if isinstance(entry, DictConfig) for group in entry)
-
-
-def option_names(group: str) -> list[str]:
-    """Options of a group, sorted."""
-    return sorted(path.stem for path in (config_dir() / group).glob("*.yaml"))
 
 
 def _unknown_option(file: str) -> str:
