@@ -65,6 +65,13 @@ class Measure:
 
     formula: Formula
     clear: float
+    kind: str = ""
+    """``log`` of a count, or ``rate`` in 100 words."""
+
+    def count(self, text: str) -> float:
+        """The number as people count: occurrences or words in place of their log."""
+        found, none = self(text), self("")
+        return math.exp(found) - (0.0 if math.isnan(none) else math.exp(none)) if self.kind == "log" else found
 
     def __call__(self, text: Text | str) -> float:
         """The number of a text; give a `Text` to several measures."""
@@ -153,15 +160,18 @@ FORMULAS: dict[str, Formula] = {
     "Past tense": rate(lambda text: _irregular(text) + len(_PAST.findall(text.lower))),
 }
 """Of measures that are more than phrases or a pattern."""
+UNITLESS = ("Vocabulary", "Declining", "Openings", "Closings")
+"""A share, and what there is or is not."""
 
 
 def _measure(name: str, entry: Mapping[str, Any]) -> Measure:
     """What an entry of measures.yaml says."""
-    clear = math.log(entry["factor"]) if "factor" in entry else entry["clear"]
+    kind = "log" if "factor" in entry else "" if name in UNITLESS else "rate"
+    clear = math.log(entry["factor"]) if kind == "log" else entry["clear"]
     if name in FORMULAS:
-        return Measure(FORMULAS[name], clear)
+        return Measure(FORMULAS[name], clear, kind)
     count = phrases(entry["phrases"]) if "phrases" in entry else pattern(entry["pattern"])
-    return Measure(number(count) if "factor" in entry else rate(count), clear)
+    return Measure(number(count) if kind == "log" else rate(count), clear, kind)
 
 
 _FILE = Path(__file__).with_name("measures.yaml")

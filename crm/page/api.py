@@ -23,7 +23,7 @@ from crm.leaderboard.ranking import Leaderboard
 from crm.page.facts import Facts
 from crm.page.picks import Picking, PicksRequest, VotesRequest
 from crm.page.profile import Profile
-from crm.page.ranker import Ranker, Ranking, change, duels, typical, why_invalid
+from crm.page.ranker import Ranker, Ranking, change, counts, duels, typical, why_invalid
 from crm.report.tables import csv_text
 from crm.web import Body, BodyLimit, request_mistake
 
@@ -156,12 +156,12 @@ def make_api(ranker: Ranker, picking: Picking, about: About, card: Path | None =
 
     @api.post("/api/v1/why")
     def why(asked: WhyRequest) -> dict[str, Any]:
-        """On how many queries a model was read, with a typical win and loss."""
+        """On how many queries a model was read, with a typical win and loss and ``counts`` of the two responses."""
         ranking = ranker.rank(asked.profile)
         if ranking.board is None:
             raise ValueError(why_invalid(ranking))
         found = duels(ranking, asked.model)
-        return {"duels": typical(found), "n": len(found)}
+        return {"duels": [duel | {"counts": counts(ranking, duel)} for duel in typical(found)], "n": len(found)}
 
     @api.post("/api/v1/picks")
     def picks(asked: PicksRequest) -> dict[str, Any]:

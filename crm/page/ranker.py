@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from crm.criteria.counting import MEASURES
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import in_turns
+from crm.leaderboard.matrix import COUNTED
 from crm.leaderboard.outcomes import LEAST_QUERIES, Outcomes
 from crm.leaderboard.own_words import AT_ODDS, Understood, weights_of
 from crm.leaderboard.ranking import Leaderboard, compare
@@ -215,6 +217,17 @@ def typical(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     wins = [duel for duel in found if duel["probability"] > 0.5]
     losses = [duel for duel in found if duel["probability"] < 0.5]
     return [group[len(group) // 2] for group in (wins, losses) if group] or list(found[:1])
+
+
+def counts(ranking: Ranking, duel: Mapping[str, Any]) -> dict[str, list[float]]:
+    """What the model's response and the baseline's have of each criterion that counts and was counted."""
+    asked = (each.criterion for each in ranking.understood if not each.why and each.scored_by == COUNTED)
+    found = {}
+    for name, measure in ((str(name), MEASURES[str(name)]) for name in asked):
+        both = [measure.count(duel[text]) for text in ("response", "baseline_response")]
+        if np.isfinite(both).all():
+            found[f"{name} in 100 words" if measure.kind == "rate" else name] = both
+    return found
 
 
 def change(first: Leaderboard, second: Leaderboard) -> dict[str, Any]:

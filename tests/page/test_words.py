@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from crm.criteria.counting import MEASURES
+from crm.io.words import count_words
 from crm.judges.config import JudgeConfig
 from crm.judges.sentence_reader import bundled_reader
 from crm.leaderboard.bank.opening import PublishedRanking
@@ -58,6 +59,14 @@ def test_the_answer_says_what_every_line_was_read_as(ranker: Ranker) -> None:
         "2 x short answers (shorter answers); 2 x no lists (prose instead of lists); 0 x candle (not understood); "
         "1 x examples (no examples)"
     }
+    given = {"profile": {"criteria": ["no lists, short answers", "numbers", "candle"]}, "model": "short"}
+    for duel in client.post("/api/v1/why", json=given).json()["duels"]:
+        own, other = duel["response"], duel["baseline_response"]
+        assert duel["counts"] == {
+            "Lists": pytest.approx([0, other.count("- point")]),
+            "Figures in 100 words": pytest.approx([len(re.findall(r"\d+", text)) for text in (own, other)]),
+            "Length": pytest.approx([count_words(own), count_words(other)]),
+        }
     assert client.get("/api/v1/bank").json()["published"] == {
         "title": "a class's of 2024",
         "rows": [

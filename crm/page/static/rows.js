@@ -223,8 +223,10 @@ function example(duel, model) {
   const side = (who, text, better) => el('div', {},
     el('p', {}, el('strong', {}, nameOf(who)), `, ${plural((text.match(/\S+/g) || []).length, 'word')}`),
     el('div', { class: `answer${better ? ' better' : ''}`, tabindex: 0 }, ...markdown(text)));
+  const number = (count) => Number(count.toFixed(count < 10 ? 2 : 0));
+  const counted = Object.entries(duel.counts).map(([of, [own, other]]) => `${of} ${number(own)} against ${number(other)}`).join('; ');
   return el('article', {}, el('h4', {}, `A typical ${won ? 'win' : lost ? 'loss' : 'tie'}: ${percent(duel.probability)}`),
-    el('p', {}, el('em', {}, duel.query)),
+    el('p', {}, el('em', {}, duel.query)), counted && el('p', {}, `Counted: ${counted}.`),
     el('div', { class: 'pair' }, side(model, duel.response, won),
       side(baseline(), duel.baseline_response, lost)));
 }
