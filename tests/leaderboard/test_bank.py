@@ -31,7 +31,7 @@ def test_selection_keeps_the_queries_of_the_topics() -> None:
     assert [q.id for q in bank.select(["Tea"]).queries] == ["q1", "q3"]
     assert bank.select(["Tea"]).responses["other"] == {"q1": "other on q1", "q3": "other on q3"}
     assert bank.select([]) == bank.select(["Tea", "Coffee"]) == bank
-    assert bank.topics == ("Coffee", "Tea")
+    assert bank.topics == ("Coffee", "Tea") and repr(bank) == "Bank(name='small', baseline='base')"
     with pytest.raises(ValueError, match=r"'COFEE' is not in the bank, there are Coffee, Tea; did you mean Coffee\?$"):
         bank.select(["COFEE"])
     with pytest.raises(ValueError, match=r"there are Coffee, Tea$"):

@@ -59,7 +59,7 @@ class Bank:
 
     name: str
     baseline: str
-    queries: tuple[BankQuery, ...]
+    queries: tuple[BankQuery, ...] = dataclasses.field(repr=False)
     responses: Mapping[str, Mapping[str, str]] = dataclasses.field(repr=False)
     folder: Path | None = dataclasses.field(default=None, repr=False, compare=False)
     """Where `load_bank` found it."""

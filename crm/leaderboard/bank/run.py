@@ -39,7 +39,7 @@ def run_bank(config: BankBuildConfig) -> Bank:
         found = _bank_in(out) or Bank(out.name, config.author, queries, {config.author: answers})
         bank = replace(found, responses={**found.responses, config.author: answers})
         bank.save(out)
-    log.info("bank %s: %d queries, %d models (%s)", bank.name, len(bank.queries), len(bank.authors), out)
+    log.info("bank %s: queries %d, models %d (%s)", bank.name, len(bank.queries), len(bank.authors), out)
     return bank
 
 
