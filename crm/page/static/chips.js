@@ -1,7 +1,7 @@
 /** Lines as chips, examples to start from, and which questions and models take part. */
 
 import { byId, el, listed, rounded } from './dom.js';
-import { line, nameOf, ownLines, page } from './state.js';
+import { line, nameOf, ownLines, page, topicName } from './state.js';
 
 /** @typedef {import('./state.js').Line} Line */
 
@@ -79,11 +79,11 @@ const meaning = (each) => (each.why ? `${each.why}: does not count` : `read as: 
 /** Topics that can be ranked on; those with fewer questions together, or not at all. @returns {{label: string, names: string[]}[]} */
 function groups() {
   const all = Object.entries(page.bank.topics);
-  const large = all.filter(([, count]) => count >= page.bank.least).map(([topic, count]) => ({ label: `${topic} (${count})`, names: [topic] }));
+  const large = all.filter(([, count]) => count >= page.bank.least).map(([topic, count]) => ({ label: `${topicName(topic)} (${count})`, names: [topic] }));
   const small = all.filter(([, count]) => count < page.bank.least);
   const sum = small.reduce((whole, [, count]) => whole + count, 0);
   const names = small.map(([topic]) => topic);
-  return sum < page.bank.least ? large : [...large, { label: `${listed(names)} (${sum})`, names }];
+  return sum < page.bank.least ? large : [...large, { label: `${listed(names.map(topicName))} (${sum})`, names }];
 }
 
 /** As wanted when it is opened, or the address changed. @param {any} details */
@@ -119,7 +119,7 @@ function set(given) {
 /** What is chosen, beside the closed box. */
 export function showChoice() {
   const { topics, queries, drop_flawed, baseline, open, under } = page.wanted;
-  const parts = [topics.join(', ') || 'all', queries && `${queries} questions`, drop_flawed && 'without flawed responses', baseline && `compared with ${nameOf(baseline)}`,
+  const parts = [topics.map(topicName).join(', ') || 'all', queries && `${queries} questions`, drop_flawed && 'without flawed responses', baseline && `compared with ${nameOf(baseline)}`,
     open && 'open weights', under && `under $${under}`];
   byId('filters-caption').textContent = parts.filter(Boolean).join('; ');
 }

@@ -50,6 +50,9 @@ export const ownLines = () => (page.example ? [] : page.wanted.lines);
 /** @param {string} model @returns {string} as it is called on the page */
 export const nameOf = (model) => page.bank.facts?.[model]?.display || model;
 
+/** @param {string} topic @returns {string} as it is called on the page */
+export const topicName = (topic) => (topic === 'untagged' ? 'no topic given' : topic);
+
 /** @returns {boolean} whether the ranking must not be shown */
 export const refused = () => Boolean(page.step?.refusal) && !page.anyway;
 

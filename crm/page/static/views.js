@@ -1,7 +1,7 @@
 /** What stands below the ranking: topics, two people, files, and what researchers ask. */
 
 import { el, signed } from './dom.js';
-import { address, ask, baseline, fromQuery, general, line, nameOf, newest, page, picksAsked, profileOf, queryOf, rowsShown } from './state.js';
+import { address, ask, baseline, fromQuery, general, line, nameOf, newest, page, picksAsked, profileOf, queryOf, rowsShown, topicName } from './state.js';
 
 const BIBTEX = `@article{jia2025usercentric,
   title={User-centric Subjective Leaderboard by Customizable Reward Modeling},
@@ -25,16 +25,17 @@ function topics(panel) {
   const title = el('h2', {}, 'By topic');
   if (!names.length) return panel.replaceChildren(title, el('p', {}, page.step?.agreement
     ? 'A ranking by picks has no topics: a change of a chip ranks by the chips.' : 'Make a ranking first: say what you prefer.'));
-  const cell = (share) => {
-    const made = el('td', {}, share === undefined ? '' : String(Math.round(100 * share)));
+  const few = (name) => page.step.topics[name] < page.bank.least;
+  const cell = (share, name) => {
+    const made = el('td', { class: few(name) && 'quiet' }, share === undefined ? '' : String(Math.round(100 * share)));
     made.style.setProperty('--side', share >= 0.5 ? '#7aa7ff' : '#f39a68');
-    made.style.setProperty('--part', `${share === undefined ? 0 : Math.round(Math.min(1, 2 * Math.abs(share - 0.5)) * 90)}%`);
+    made.style.setProperty('--part', `${share === undefined || few(name) ? 0 : Math.round(Math.min(1, 2 * Math.abs(share - 0.5)) * 90)}%`);
     return made;
   };
   return panel.replaceChildren(title,
-    el('p', { class: 'quiet' }, 'Win rate in percent: blue above one half, orange below it. Beside a topic: its questions; few make a cell unsure.'),
-    table('Win rates by topic', ['Model', ...names.map((name) => `${name} (${page.step.topics[name]})`)],
-      rows.map((row) => [nameOf(row.model), ...names.map((name) => cell(row.topics[name]))]), 'heat'));
+    el('p', { class: 'quiet' }, `Win rate in percent: blue above one half, orange below it. Beside a topic: its questions; with fewer than ${page.bank.least} it has no colour.`),
+    table('Win rates by topic', ['Model', ...names.map((name) => `${topicName(name)} (${page.step.topics[name]})`)],
+      rows.map((row) => [nameOf(row.model), ...names.map((name) => cell(row.topics[name], name))]), 'heat'));
 }
 
 /** Two people on the same questions. @param {HTMLElement} panel */
