@@ -45,8 +45,11 @@ class RecordError(ValueError):
             return cls(field, "missing" if first["type"] == "missing" else "unknown field")
         if first["type"] == "one_of":
             return cls(field, f"{short(first['input'])} {first['msg']}")
+        if first["type"] == "too_long":
+            return cls(field, "expected at most {max_length} items, got {actual_length}".format(**first["ctx"]))
         why = first["msg"][0].lower() + first["msg"][1:].replace(" or an instance of Message", " with role and content")
         why = why.replace("input should be", "expected").replace("string should have at least 1 character", "blank")
+        why = why.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
         why = why.replace("tuple", "list").replace("dictionary", "object")
         return cls(field or "row", f"{why}, got {short(first['input'])}")
 

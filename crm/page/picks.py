@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property, lru_cache
@@ -30,6 +31,9 @@ from crm.web import Body
 TYPED = 16
 """Sets of typed lines whose contrasts are held: 3 MB each of 30 models on 804 queries."""
 MOST_VOTES = 2000
+COMMANDS = re.compile(r"(?:[;?] |, add one)(?=.*(?:data\.|python )).*", re.DOTALL)
+"""What only a command line can do about a file."""
+COLUMNS = "; here the columns are query, a, b and winner, which is a, b or tie"
 NOT = "Not: "
 LARGEST = 2.0
 """What a line counts at most before picks: somebody who matters as much as any may (`crm.picking.posterior`)."""
@@ -66,6 +70,8 @@ class VotesRequest(Body):
 
     file: str
     """Text of a file: CSV or JSON Lines with the columns ``query``, ``a``, ``b`` and ``winner``, or an arena's."""
+    name: str = Field("", max_length=1000)
+    """Of the file, for what is wrong with it."""
 
 
 class Picking:
@@ -123,7 +129,7 @@ class Picking:
         """Criteria that votes show, and how many of the votes they predict. Raises ``ValueError`` for a file."""
         from crm.picking.from_votes import conversations, session_of  # torch comes with it
 
-        rows = _read_votes(asked.file)
+        rows = _read_votes(asked.file, asked.name)
         talks, score = conversations(rows), self.ranker.scorer.score_texts
         sides = ([getattr(entry, side) for entry in self.pool] for side in ("like", "opposite"))
         session = session_of(rows, *(score(texts, talks) for texts in sides))
@@ -162,8 +168,8 @@ class Picking:
         return both, (*own, *(self.pool[place] for place in kept))
 
 
-def _read_votes(text: str) -> list[Preference]:
-    """Raises ``ValueError`` that names the row."""
+def _read_votes(text: str, name: str) -> list[Preference]:
+    """Raises ``ValueError`` that names the row of the file ``name``, without settings of the command line."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / f"votes.{ {'{': 'jsonl', '[': 'json'}.get(text.lstrip()[:1], 'csv') }"
         file.write_text(text, encoding="utf-8", errors="replace")
@@ -174,7 +180,8 @@ def _read_votes(text: str) -> list[Preference]:
             reading = Intake(strict=True)
             rows = list(islice(table.read(file, reading, columns=found.columns, winners=found.winners), MOST_VOTES + 1))
         except ValueError as error:
-            raise ValueError(f"file: {error}".replace(f"{folder}/", "")) from None
+            why = COMMANDS.sub(COLUMNS, str(error).replace(str(file), name or file.name))
+            raise ValueError(f"file: {why}") from None
     if not 0 < len(rows) <= MOST_VOTES:
         raise ValueError(f"file: expected 1 to {MOST_VOTES:,} votes, with query, a, b and winner in each row")
     return rows

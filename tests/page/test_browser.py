@@ -174,6 +174,14 @@ def test_rankings_that_are_not_shown(browser: Any, address: str) -> None:
         expect(page.locator("#ranking")).to_be_focused()
         heads = view(page, "By topic").locator("thead th").all_inner_texts()[1:]
         assert len(heads) == 12 and all(head.endswith(" (1)") for head in heads), "of these 12 questions"
+        assert page.locator(".heat td").count() == page.locator(".heat td.quiet").count() == 12 * 13
+        page.get_by_text("Questions and models").click()
+        page.get_by_label("Number of questions").fill("-3")
+        page.keyboard.press("Enter")
+        expect(page.locator("#mistake")).to_have_text(
+            "Number of questions: a whole number from 0, which is all, to 48."
+        )
+        assert "queries=12" in page.url
 
 
 def test_the_general_ranking_stays_until_there_is_another(browser: Any, address: str) -> None:
@@ -235,8 +243,11 @@ def test_what_filters_leave_is_a_part(browser: Any, address: str) -> None:
 
 def test_topics_that_are_too_small_are_offered_together(browser: Any, tmp_path: Path) -> None:
     texts = {"base": "one two", "brief": "one", "wordy": "one two three four"}
-    for sizes, offered in (((22, 12, 10), ["large (22)", "small and tiny (22)"]), ((30, 8, 6), ["large (30)"])):
-        topics = [name for name, size in zip(("large", "small", "tiny"), sizes, strict=True) for _ in range(size)]
+    for sizes, offered in (
+        ((22, 12, 10), ["large (22)", "small and no topic given (22)"]),
+        ((30, 8, 6), ["large (30)"]),
+    ):
+        topics = [name for name, size in zip(("large", "small", "untagged"), sizes, strict=True) for _ in range(size)]
         folder = tmp_path / str(sizes[0])
         with (
             serve_ranker(counting_ranker(bank_of(texts, topics), folder), folder) as address,
@@ -248,7 +259,9 @@ def test_topics_that_are_too_small_are_offered_together(browser: Any, tmp_path: 
             expect(box.locator("label")).to_have_text(offered)
             box.get_by_role("checkbox").last.check()
             headline(page, re.compile("for you$"))
-            expect(page.locator("#filters-caption")).to_have_text("small, tiny" if len(offered) == 2 else "large")
+            expect(page.locator("#filters-caption")).to_have_text(
+                "small, no topic given" if len(offered) == 2 else "large"
+            )
 
 
 def test_flawed_responses_are_shown_and_left_out(browser: Any, tmp_path: Path) -> None:
@@ -453,7 +466,9 @@ def test_keys_pick_only_between_answers(browser: Any, address: str) -> None:
         page.locator("#picking").get_by_role("button", name="Close").click()
         page.unroute("**/votes")
         page.locator("#votes").set_input_files(votes)
-        expect(page.locator("#picking")).to_contain_text("no column 'winner'")
+        expect(page.locator("#picking")).to_contain_text(
+            "v.csv: no column 'winner' for winner; here the columns are query"
+        )
         for key in ("ArrowDown", "ArrowLeft"):
             page.evaluate(keys, {"key": key})
         page.locator("#picking").get_by_role("button", name="Close").click()

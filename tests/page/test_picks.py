@@ -156,7 +156,7 @@ def test_picks_come_back_as_votes(http: TestClient) -> None:
     [
         ("", "file: "),
         ("query,a,b\nx,y,z\n", "file: votes.csv: no column 'winner'"),
-        ("query,a,b,winner\nx,y,z,maybe\n", "file: votes.csv:2: winner: 'maybe': not known"),
+        ("query,a,b,winner\nx,y,z,maybe\n", "file: votes.csv:2: winner: 'maybe': not known; here the"),
         ("query,a,b,winner\nx,y\n", "file: votes.csv:2: "),
         ("fruit,taste\napple,sour\n", "file: votes.csv: its columns are fruit, taste"),
         ('{"query": 1', "file: votes.jsonl"),
@@ -170,7 +170,7 @@ def test_votes_that_cannot_be_read_are_a_sentence(http: TestClient, file: str, m
         "/api/v1/votes", content=json.dumps({"file": file}), headers={"Content-Type": "application/json"}
     )
     assert answer.status_code == 422 and message in answer.json()["error"], answer.text
-    assert "tmp/" not in answer.text
+    assert not any(word in answer.text for word in ("tmp/", "data."))
 
 
 def test_noise_is_undecided_and_random_pairs_are_counted(http: TestClient) -> None:

@@ -98,7 +98,8 @@ export function showFilters(details) {
   const baseline = el('select', { onchange: (event) => set({ baseline: event.target.value }) }, ...options(
     nameOf(bank.baseline), bank.models.filter((name) => name !== bank.baseline).map((name) => [name, nameOf(name)]), wanted.baseline));
   const number = el('input', { type: 'number', min: 0, max: bank.queries, value: wanted.queries || '',
-    placeholder: 'all', onchange: (event) => set({ queries: Math.max(0, Math.round(Number(event.target.value))) }) });
+    placeholder: 'all', onchange: ({ target }) => (target.checkValidity() ? set({ queries: Number(target.value) })
+      : mistake(`Number of questions: a whole number from 0, which is all, to ${bank.queries}.`)) });
   const only = facts.some((known) => known.usd_out !== null || known.open_weights !== null) || wanted.open || wanted.under;
   details.querySelector('div').replaceChildren(
     el('fieldset', {}, el('legend', {}, 'Only questions on (none chosen: all)'), ...topics),

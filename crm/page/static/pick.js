@@ -137,7 +137,7 @@ export async function readVotes(file) {
   const [signal, close] = [turn(), leave('Close')];
   byId('picking').replaceChildren(el('p', { role: 'status' }, 'Reading your votes …'), close);
   try {
-    const found = await ask('votes', { file: await file.text() }, signal);
+    const found = await ask('votes', { file: await file.text(), name: file.name }, signal);
     const { agreed, asked } = found.agreement;
     const use = el('button', { class: 'strong', onclick: () => {
       page.example = false;

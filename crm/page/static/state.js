@@ -162,7 +162,7 @@ export async function ask(path, body, signal, kind = 'json') {
   const answer = await fetch(address(path), body === undefined ? { signal } : { ...post, signal }).catch(unreachable);
   if (answer.ok) return answer[kind]().catch(unreachable); // a body that is cut off is no empty answer
   const { error } = await answer.json().catch(() => ({}));
-  throw new Refused(error || `The server answered with status ${answer.status}.`);
+  throw new Refused(answer.status === 413 ? 'This is more than 4 MB: give fewer votes.' : error || `The server answered with status ${answer.status}.`);
 }
 
 /** @param {any} error @returns {never} as it is, where the request was given up */
