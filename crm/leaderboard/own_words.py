@@ -33,6 +33,8 @@ NOT_IN_ANSWERS = {
 LOST = "not understood"
 LIKELY = 0.05
 """Probability from which on a meaning is proposed; of lines in other languages and of no sense, none has it."""
+SHORT = 6
+"""Words of a clause in which one of `NOT_IN_ANSWERS` is what it asks for."""
 AT_ODDS = "ask for a thing and its opposite in equal parts"
 
 
@@ -62,7 +64,7 @@ class Understood:
 
     def __str__(self) -> str:
         if self.why:
-            near = f"did you mean {' or '.join(self.nearest[:3])}?" if self.nearest else "say in English how to answer"
+            near = f"did you mean {' or '.join(self.nearest[:3])}?" if self.nearest else "put it in plain English"
             return f"“{self.clause}”: {self.why}" + (f"; {near}" if self.why == LOST else "")
         weight = "" if self.weight == 1 else f", counts {self.weight:g} times"
         return f"“{self.clause}” is read as {self.meaning} ({self.confidence:.2f}{weight}), by {self.scored_by}"
@@ -114,15 +116,15 @@ class CriteriaReader:
         if name is None:
             why = elsewhere or LOST
         elif not scored_by:
-            why = f"nobody has scored “{self.side(name, 1)}” on enough questions of this bank"
+            why = f"nobody has scored “{self.side(name, sign)}” on enough questions of this bank"
         meaning, side = self.side(name, sign) if name else "", "more" if sign > 0 else "less"
         weight = abs(by) * clause.weight
         return Understood(line, clause.text, name, side, meaning, clause.confidence, weight, why, nearest, scored_by)
 
 
 def _not_in_answers(clause: Clause) -> str:
-    """Where to find what a buyer asks for; empty for other clauses. One that is understood has to match as a whole."""
-    matches = re.fullmatch if clause.criterion else re.search
+    """Where to find what a buyer asks for; empty for other clauses. One understood, or long, has to match whole."""
+    matches = re.fullmatch if clause.criterion or len(clause.text.split()) > SHORT else re.search
     found = (why for why, words in NOT_IN_ANSWERS.items() if matches(rf"(?<!\w)(?:{words})(?!\w)", plain(clause.text)))
     return next(found, "")
 

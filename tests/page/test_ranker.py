@@ -81,7 +81,7 @@ def test_a_checkpoint_scores_only_words_that_are_understood(indexed: Ranker) -> 
     for line in ("candle", "asdf qwer", "purple monkey dishwasher"):
         found = indexed.rank(Profile(criteria=(line,)))
         assert found.board is None and found.rows() == [] and found.not_understood == (line,)
-        assert why_invalid(found) == f"“{line}”: not understood; say in English how to answer"
+        assert why_invalid(found) == f"“{line}”: not understood; put it in plain English"
     turkish = indexed.rank(Profile(criteria=("speaks Turkish",)))
     assert turkish.board is None and why_invalid(turkish).startswith("“speaks Turkish”: not measured here")
     both = indexed.rank(Profile(criteria=("short answers", "candle"), dislikes=("asdf qwer",), weights=(2.0, 3.0, 4.0)))
