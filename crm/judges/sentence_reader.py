@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import softmax
 
 from crm.judges.clause_classifier import ClauseClassifier, Floats
-from crm.judges.refusals import is_account, is_list, is_refusal, is_report, refused_along
+from crm.judges.refusals import is_account, is_refusal, is_report, refused_along
 from crm.judges.splitting import (
     Span,
     is_contrast,
@@ -30,7 +30,6 @@ from crm.judges.splitting import (
     spelled_out,
     stands_apart,
     weight,
-    with_noun,
     without_article,
     wordings_of_wrong,
 )
@@ -118,11 +117,12 @@ class SentenceReader:
         """The clauses of a sentence, in order; neighbours that ask for the same are one.
 
         A sentence is split at full stops and the like, and at commas and conjunctions where both parts are understood
-        and ask for different things: "short answers, no lists" is two, "simple and clear words" one.
+        and ask for different things: "short answers, no lists" is two, "simple and clear words" one; see `is_whole`.
         """
         found: list[Spanned] = []
         sentence = spelled_out(sentence)
-        for start, end in sentences(sentence):
+        parts = list(sentences(sentence))
+        for start, end in parts:
             for a, b, clause in self._clauses(sentence[start:end]):
                 if found and rejects(clause.text):
                     if not found[-1][2].criterion:
@@ -135,7 +135,11 @@ class SentenceReader:
                 found.append((start + a, start + b, clause))
                 if len(found) > 1 and (one := self._as_one(sentence, *found[-2:])):
                     found[-2:] = [one]
-        return tuple(clause for *_, clause in found) or (self._whole(sentence),)
+        clauses = tuple(clause for *_, clause in found)
+        if len(parts) == 1 or len(clauses) == 1:
+            return clauses
+        whole = self._whole(sentence)
+        return (whole,) if not clauses or is_whole(whole, clauses) else clauses
 
     def _as_one(self, sentence: str, first: Spanned, second: Spanned) -> Spanned | None:
         """Neighbours that ask for the same as one clause.
@@ -169,24 +173,25 @@ class SentenceReader:
         read = dict(zip(spans, map(self._clause, texts, probabilities), strict=True))
         alone = [text for (a, b), text in zip(spans, texts, strict=True) if b == a + 1]
         known = any(read[place, place + 1].confidence == KNOWN for place in range(len(alone)))
-        account = is_account(part)
+        account, one = is_account(part), read[whole]
         if (
             len(spans) == 1
-            or (account and read[whole].criterion)
+            or (account and one.criterion)
             or (probabilities[spans.index(whole), -1] > FOREIGN and not known)
         ):
-            return [(*places[whole], read[whole])]
+            return [(*places[whole], one)]
         self._read_together(read, alone, [part[slice(*edge)] for edge in edges[:-1]], account)
         found = [(*places[span], read[span]) for span in _best_split(read, count)]
+        if is_whole(one, [clause for *_, clause in found]):
+            return [(*places[whole], one)]
         return [each for each in found if each[2].criterion or not is_report(each[2].text)] or found
 
     def _read_together(
         self, read: dict[Span, Clause], alone: Sequence[str], joints: Sequence[str], account: bool
     ) -> None:
-        """Change what parts mean beside others: nouns that they share, refusals that they fall under, contrasts."""
+        """Change what parts mean beside others: refusals that they fall under, contrasts."""
         lone = [read[place, place + 1] for place in range(len(alone))]
         along = refused_along(alone, joints, [bool(one.criterion) and one.side < 0 for one in lone], account)
-        self._share_nouns(read, alone, [place for place in range(len(lone)) if place not in along], joints)
         apart = {place for place, part in enumerate(alone) if stands_apart(part)}
         refused = [span for span in read if along.issuperset(range(*span))]
         turning = {place for place, part in enumerate(alone) if rejects(part) or is_report(part)}
@@ -220,23 +225,6 @@ class SentenceReader:
             found.append(replace(_turned(clause, text or clause.text), criterion=clause.criterion if text else None))
         return found
 
-    def _share_nouns(
-        self, read: dict[Span, Clause], alone: Sequence[str], places: Sequence[int], joints: Sequence[str]
-    ) -> None:
-        """Single words with the noun of the part after them, where they are understood and ask for something else."""
-        longer = {
-            place: text
-            for place in places
-            if place + 1 < len(alone) and is_list(joints[place + 1])
-            if (text := with_noun(alone[place], alone[place + 1])) != alone[place]
-        }
-        if longer:
-            borrowed = map(self._clause, longer.values(), self._probabilities(list(longer.values())))
-            for place, one in zip(longer, borrowed, strict=True):
-                known = read[place, place + 1]
-                if one.criterion and (one.criterion, one.side) != (known.criterion, known.side):
-                    read[place, place + 1] = one
-
     def _probabilities(self, texts: Sequence[str]) -> Floats:
         short_first = sorted(set(texts), key=len)  # so that little is padding
         batches = [short_first[at : at + BATCH] for at in range(0, len(short_first), BATCH)]
@@ -256,6 +244,12 @@ class SentenceReader:
         name, side, confidence = nearest[0]
         understood = confidence >= self.limit and not is_indifferent(text)
         return Clause(text, name if understood else None, side, confidence, weight(text, STRONG, WEAK), nearest)
+
+
+def is_whole(whole: Clause, parts: Sequence[Clause]) -> bool:
+    """Whether a text that is understood is read as a whole: its parts ask for one thing, or for others than it does."""
+    asked = {part.criterion for part in parts if part.criterion}
+    return whole.criterion is not None and (len(asked) < 2 or whole.criterion not in asked)
 
 
 def _contrast(read: dict[Span, Clause], place: int) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from crm.judges.refusals import BAD, COLON, GOOD, QUOTED, is_own
+from crm.judges.refusals import BAD, COLON, GOOD, QUOTED
 
 Span = tuple[int, int]
 
@@ -51,13 +51,7 @@ _WITHOUT = re.compile(
     r"without(?! (?:losing|leaving|dropping|skipping|missing|cutting))(?:\s+\S+){1,6}$",
     re.IGNORECASE,
 )
-_NOT = re.compile(
-    r"(?!.*(?:\b(?:no|never|is|are|was|do|does|did|should|must|can|could|will|would|may|but|and|or|if|why)|['’]\w+)"
-    r" not )"
-    r"(?:\S+\s+){0,2}\S+(\s+not\s+)(?!too |so |overly |that |only |just |to |with )(?:\S+\s*){1,3}$",
-    re.IGNORECASE,
-)
-"""These are joints in short lines alone: "short answers without lists", "examples not theory"."""
+"""A joint in short lines alone: "short answers without lists"."""
 _OWN = re.compile(
     rf"(?:no|not|without|never|more|less|fewer|too|just|only)\b|{_STRONG.pattern}|{_WEAK.pattern}|so\s+(?:much|many)\b",
     re.IGNORECASE,
@@ -112,7 +106,7 @@ def sentences(text: str) -> Iterator[Span]:
 
 def joints(part: str) -> list[Span]:
     """Where a sentence may be split, outside of quotations: commas, conjunctions, contrasts, words that weigh."""
-    short = (match.span(1) for match in (_WITHOUT.match(part), _NOT.match(part)) if match)
+    short = [match.span(1)] if (match := _WITHOUT.match(part)) else []
     listed = _joints(_NEXT, part) if re.match(r"(?:no|more|less|fewer)\b", part, re.IGNORECASE) else []
     reported = (match.span(1) for match in COLON.finditer(part))
     return sorted({*_joints(_SOFT, part), *short, *listed, *reported})
@@ -125,7 +119,7 @@ def _is_felt(before: str, after: str) -> bool:
 
 def is_contrast(joint: str) -> bool:
     """Whether what follows is only what is not meant: "code instead of prose"."""
-    return joint.split()[-1:] in (["of"], ["than"], ["to"], ["not"])
+    return joint.split()[-1:] in (["of"], ["than"], ["to"])
 
 
 def without_article(text: str) -> str:
@@ -162,13 +156,6 @@ def is_indifferent(part: str) -> bool:
 def weight(part: str, strong: float, weak: float) -> float:
     """How much a part counts by its words."""
     return strong if _STRONG.search(part) else weak if _WEAK.search(part) else 1.0
-
-
-def with_noun(text: str, following: str) -> str:
-    """A single word with the noun that it shares: "short" before "simple sentences" is "short sentences"."""
-    words = following.split()
-    shares = len(text.split()) == 1 and len(words) == 2 and not is_own(following)
-    return f"{text} {words[1]}" if shares else text
 
 
 def _joints(pattern: re.Pattern[str], text: str) -> list[Span]:

@@ -31,10 +31,11 @@ HELD_OUT = Path(__file__).with_name("held_out.json")
 """Sentences by somebody who has not seen the wordings: ``one`` criterion, ``several``, ``nothing``.
 
 By others, who have not seen those either: `FRESH`, of one criterion each; `SEVERAL`, of two or more; `TERSE`, what
-people type first, with every reading that is right, which may be none; ``off_topic``, of nothing."""
-FRESH = ("strangers", "roundabout", "typed", "newcomers", "visitors")
-SEVERAL = ("several", "lists", "mixed", "combined")
+people type first, with every reading that is right, which may be none; `NOTHING`, of nothing."""
+FRESH = ("strangers", "roundabout", "typed", "newcomers", "visitors", "guests")
+SEVERAL = ("several", "lists", "mixed", "combined", "guests_several")
 TERSE = ("terse", "entries")
+NOTHING = ("nothing", "off_topic", "guests_nothing")
 
 
 def logits_of(model: ClauseNetwork, tokenizer: Any, texts: Sequence[str]) -> Tensor:
@@ -71,7 +72,7 @@ def measure(path: Path, root: str) -> dict[str, Any]:
     bank = read_public_bank("justeval", root)
     found["boards of just-eval"] = boards(reader, bank, held_out["one"])
     found["boards, strangers"] = boards(reader, bank, [row for name in FRESH for row in held_out[name]])
-    for name in ("nothing", "off_topic"):
+    for name in NOTHING:
         found[name] = {"refused": _share([not _asked(reader, row["text"]) for row in held_out[name]])}
     return found
 

@@ -37,9 +37,9 @@ AMERICAN = {
 
 @cache
 def wordings() -> dict[str, Any]:
-    """``criteria`` with words for both sides, ``typed``, ``frames``, ``statements``, ``contrasts``, ``nothing`` ..."""
+    """``criteria`` with words for both sides, ``typed``, ``pieces``, ``frames``, ``contrasts``, ``nothing`` ..."""
     read: dict[str, Any] = {}
-    for name in ("wordings.yaml", "typed.yaml", "statements.yaml", "nothing.yaml"):
+    for name in ("wordings.yaml", "typed.yaml", "pieces.yaml", "statements.yaml", "nothing.yaml"):
         read |= yaml.safe_load(Path(__file__).with_name(name).read_text(encoding="utf-8"))
     return read
 
@@ -65,7 +65,7 @@ def trained_on() -> set[str]:
     for name, side in sides():
         own = wordings()["criteria"][name][side]
         found.update(plain(text) for kind in (*KINDS, "sentences") for text in own[kind])
-        found.update(map(plain, wordings()["typed"][name][side]))
+        found.update(plain(text) for kind in ("typed", "pieces") for text in wordings()[kind][name][side])
     return found
 
 
@@ -82,7 +82,8 @@ def phrase_table() -> dict[str, Any]:
     classes: dict[str, dict[str, set[int]]] = {}
     for name, which in sides():
         own = wordings()["criteria"][name][which]
-        brief = [text for text in own["sentences"] + wordings()["typed"][name][which] if len(text.split()) <= MOST]
+        written = own["sentences"] + wordings()["typed"][name][which] + wordings()["pieces"][name][which]
+        brief = [text for text in written if len(text.split()) <= MOST]
         for kind, texts in (*((kind, own[kind]) for kind in KINDS), ("sentences", brief)):
             for text in texts:
                 for spelled in {plain(text), american(plain(text))}:
@@ -111,30 +112,36 @@ class Sentences:
         self._queries, self._all = queries, wordings()
         self._sides = sides()
         self._class = {side: place for place, side in enumerate(self._sides)}
-        self._held_out = {text.casefold() for text, _ in unseen()}
+        self._held_out = {plain(text) for text, _ in unseen()}
 
     def draw(self) -> tuple[str, Target]:
-        """A sentence as somebody may type it: 13 % ask for nothing, 11 % for two things."""
+        """A sentence as somebody may type it: 14 % ask for nothing, 17 % for two things or three."""
         rng, nothing = self._rng, len(self._sides)
         kind = rng.random()
-        if kind < 0.13:
+        if kind < 0.14:
             return self._typed(self._foreign()), {nothing: 1.0}
         first, text = self._asked()
-        if kind < 0.76 + 0.13:
+        if kind < 0.67 + 0.14:
             return self._typed(text), {self._class[first]: 1.0}
-        joined = text.rstrip(".!?") + rng.choice(self._all["joints"])
-        if kind < 0.97:
-            second, more = self._asked()
-            more = more[:1].lower() + more[1:] if rng.random() < 0.5 else more
-            target = dict.fromkeys((self._class[first], self._class[second]), 0.5)
-            return self._typed(joined + more), target if len(target) == 2 else {self._class[first]: 1.0}
-        return self._typed(joined + self._foreign()), {self._class[first]: 0.6, nothing: 0.4}
+        if kind < 0.83:
+            return self._typed(self._joined(text, self._foreign())), {self._class[first]: 0.6, nothing: 0.4}
+        asked = {self._class[first]}
+        for _ in range(rng.choice((1, 1, 2))):
+            side, more = self._asked()
+            text = self._joined(text, more)
+            asked.add(self._class[side])
+        return self._typed(text), dict.fromkeys(asked, 1 / len(asked))
+
+    def _joined(self, text: str, more: str) -> str:
+        """Both with what people put between two sentences."""
+        more = more[:1].lower() + more[1:] if self._rng.random() < 0.5 else more
+        return f"{text.rstrip('.!?')}{self._rng.choice(self._all['joints'])}{more}"
 
     def _asked(self) -> tuple[Side, str]:
         """A side and a sentence for it; every eighth says how much it counts."""
         rng, side = self._rng, self._rng.choice(self._sides)
         text = self._sentence(side)
-        while text.casefold() in self._held_out:
+        while plain(text) in self._held_out:
             text = self._sentence(side)
         if (how := rng.random()) < 0.06:
             text = rng.choice(self._all["before"]) + text[:1].lower() + text[1:]
@@ -143,7 +150,7 @@ class Sentences:
         return side, text
 
     def _sentence(self, side: Side) -> str:
-        """A written one (55 %), a phrase in a frame (29 %), in a statement (3 %), in a contrast (6 %), or alone."""
+        """A written one (63 %), a phrase in a frame (22 %), in a statement (3 %), in a contrast (8 %), or alone."""
         rng, (name, which) = self._rng, side
         own = self._all["criteria"][name]
         kind = rng.random()
@@ -151,11 +158,13 @@ class Sentences:
             return str(rng.choice(own[which]["sentences"]))
         if kind < 0.55:
             return str(rng.choice(self._all["typed"][name][which]))
-        if kind < 0.84:
+        if kind < 0.63:
+            return str(rng.choice(self._all["pieces"][name][which]))
+        if kind < 0.85:
             return self._framed(side, rng.choices(KINDS, (19, 8, 9))[0])
-        if kind < 0.87:
+        if kind < 0.88:
             return self._stated(side, rng.choice(("nouns", "commands")))
-        if kind < 0.93:
+        if kind < 0.96:
             phrases = rng.choice(KINDS)
             frame = rng.choice(self._all["contrasts"][phrases])
             return str(frame.format(*(rng.choice(own[each][phrases]) for each in (which, OTHER[which]))))
@@ -180,9 +189,9 @@ class Sentences:
     def _foreign(self) -> str:
         """What asks for nothing: a written line, a query, or one to three words of other subjects."""
         rng, kind = self._rng, self._rng.random()
-        if kind < 0.4:
+        if kind < 0.5:
             return str(rng.choice(self._all["nothing"]))
-        if kind < 0.75:
+        if kind < 0.8:
             return rng.choice(self._queries)
         return " ".join(rng.choice(self._all["words"]) for _ in range(rng.choice((1, 1, 1, 2, 3))))
 
@@ -203,7 +212,9 @@ class Sentences:
             text += "."
         if rng.random() < 0.2:
             text = text.replace("'", rng.choice(("", "’")))
-        if rng.random() < 0.1 and (found := list(LETTERS.finditer(text))):
+        for _ in range(rng.choices((0, 1, 2), (86, 9, 5))[0]):
+            if not (found := list(LETTERS.finditer(text))):
+                break
             word = rng.choice(found)
             at = rng.randrange(word.start() + 1, word.end() - 1)
             slip = rng.choice((text[at + 1] + text[at], text[at] * 2 + text[at + 1], text[at + 1]))

@@ -104,6 +104,8 @@ def asked_for(sentence: str) -> list[Asked]:
         ("Every paragraph opened with somebody's quotation", [("Quotations", -1)]),
         ("My last assistant was lovely, short and with examples", [SHORT, EXAMPLES]),
         ("riddles in my tax return, no thank you", []),
+        ("short answers are ok but I prefer long ones", [("Length", 1)]),
+        ("headings are fine but I prefer plain text", [("Headings and emphasis", -1)]),
         ("advice please, I'm lost with my life", [("Advice", 1)]),
     ],
 )
