@@ -177,7 +177,8 @@ class ValidationLines(Callback):
 class Throughput(Callback):
     """Steps, comparisons and tokens a second over the whole run, of all processes together, in ``mean``.
 
-    The first step, which warms up and compiles, and validations do not count.
+    The first step, which warms up and compiles, and validations do not count. Each step waits for its gradient norm,
+    and each validation for its loss, so that the clock needs to wait for no device.
     """
 
     def __init__(self) -> None:
@@ -194,41 +195,30 @@ class Throughput(Callback):
         """Count; the clock starts after the first optimizer step."""
         self._comparisons += len(batch) if batch.weight else 0  # else another rank's row, read to keep in step
         if self._begin is None and trainer.global_step > self._first:
-            self._begin = self._mark(trainer)
+            self._begin = self._so_far(trainer)
 
     def on_validation_start(self, trainer: L.Trainer, pl_module: Any) -> None:
         """Stop the clock."""
-        self._paused -= _now(trainer)
+        self._paused -= time.perf_counter()
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: Any) -> None:
         """Let it go on."""
-        self._paused += _now(trainer)
+        self._paused += time.perf_counter()
 
     def on_train_end(self, trainer: L.Trainer, pl_module: Any) -> None:
         """The mean from the end of the first step to here."""
-        if self._begin is not None:
-            self.mean = rates(self._mark(trainer) - self._begin)
+        if self._begin is None or trainer.global_step == self._first + 1:
+            return
+        steps, comparisons, tokens, seconds = (self._so_far(trainer) - self._begin).tolist()
+        own = torch.tensor([comparisons, tokens], dtype=torch.float64, device=trainer.strategy.root_device)
+        comparisons, tokens = trainer.strategy.reduce(own, reduce_op="sum").tolist()
+        done = {"steps": steps, "comparisons": comparisons, "tokens": tokens}
+        self.mean = {f"{name}_per_second": count / seconds for name, count in done.items()}
 
-    def _mark(self, trainer: L.Trainer) -> Tensor:
-        """Steps, comparisons, tokens and seconds so far, (4,) float64; all ranks must call it together."""
-        seconds = _now(trainer) - self._paused
-        total = torch.tensor([self._comparisons, trainer.datamodule.tokens_read], dtype=torch.float64)  # type: ignore[attr-defined]
-        if trainer.world_size > 1:
-            total = trainer.strategy.reduce(total.to(trainer.strategy.root_device), reduce_op="sum")
-        return torch.tensor([trainer.global_step, *total.tolist(), seconds], dtype=torch.float64)
-
-
-def rates(done: Tensor) -> dict[str, float]:
-    """Steps, comparisons and tokens of ``done`` (4,) by its seconds; empty where nothing was done."""
-    names = ("steps_per_second", "comparisons_per_second", "tokens_per_second")
-    return dict(zip(names, (done[:3] / done[3]).tolist(), strict=True)) if done[0] > 0 else {}
-
-
-def _now(trainer: L.Trainer) -> float:
-    """Seconds on the clock once the device has caught up."""
-    if trainer.strategy.root_device.type == "cuda":
-        torch.cuda.synchronize(trainer.strategy.root_device)
-    return time.perf_counter()
+    def _so_far(self, trainer: L.Trainer) -> Tensor:
+        """Steps, comparisons, tokens and seconds of this process, (4,) float64."""
+        tokens, seconds = trainer.datamodule.tokens_read, time.perf_counter() - self._paused  # type: ignore[attr-defined]
+        return torch.tensor([trainer.global_step, self._comparisons, tokens, seconds], dtype=torch.float64)
 
 
 def quieten() -> None:
