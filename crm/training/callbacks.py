@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import signal
 import threading
 import time
@@ -13,7 +14,7 @@ from typing import Any
 
 import lightning as L
 import torch
-from lightning.pytorch.callbacks import Callback, Checkpoint, ModelCheckpoint
+from lightning.pytorch.callbacks import Callback, Checkpoint
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.model_summary.model_summary import get_human_readable_count
@@ -32,7 +33,6 @@ NOISE = ("💡 Tip", "GPU available", "TPU available", "HPU available", "`weight
 """Beginnings of Lightning's messages that are no news (2026-11, Lightning 2.6.6)."""
 WARNINGS = (
     r".*treespec, LeafSpec.*is deprecated",  # Lightning calls a function that torch 2.13 deprecates
-    r"Checkpoint directory .* exists and is not empty",
     r"Experiment logs directory .* exists and is not empty",
     r"FSDP2-wrapped module .* returned a view tensor",  # nothing changes it in place
     r"The '\w+_dataloader' does not have many workers",  # our loaders hold finished tensors
@@ -46,21 +46,32 @@ class StoppedError(Exception):
     """Ctrl-C: the run is saved, and the message names the command that goes on."""
 
 
-class LastCheckpoint(Checkpoint):
-    """Saves ``last.ckpt`` every ``every`` optimizer steps (0: never), and once the current step is done at Ctrl-C.
+class Checkpoints(Checkpoint):
+    """``best.ckpt``, the weights of the lowest validation loss, and ``last.ckpt``, from which a run goes on.
 
-    SIGTERM, which clusters send, is as Ctrl-C, and one to any of several processes stops all at the same step.
+    The last is saved every ``every`` optimizer steps (0: never), and once the current step is done at Ctrl-C, or at
+    SIGTERM, which clusters send; one to any of several processes stops all. A second Ctrl-C stops at once.
 
     Where a validation follows the step it is saved after that: Lightning's `ModelCheckpoint` saves before, and a
-    resumed run then skips the validation (2.6.6). A second Ctrl-C stops at once.
+    resumed run then skips the validation (2.6.6). It also forgets the best score where the run folder was moved.
     """
 
     def __init__(self, run_dir: Path, every: int) -> None:
         super().__init__()
-        self.path, self.every = run_dir / LAST, every
+        self.run_dir, self.every = run_dir, every
+        self.best: dict[str, float] = {}
+        """What the best validation measured, by name."""
         self._due = self._asked = self._stop = False
         self._step = 0
         self._handlers: dict[int, Any] = {}
+
+    def state_dict(self) -> dict[str, float]:
+        """Goes into ``last.ckpt``."""
+        return self.best
+
+    def load_state_dict(self, state_dict: dict[str, float]) -> None:
+        """The best before a run was stopped."""
+        self.best = state_dict
 
     def on_train_start(self, trainer: L.Trainer, pl_module: Any) -> None:
         """Handle Ctrl-C, at which Lightning would exit amid a step."""
@@ -86,7 +97,7 @@ class LastCheckpoint(Checkpoint):
     def on_train_batch_start(self, trainer: L.Trainer, *_: Any) -> None:
         """Stop once the step before is saved and logged; a run that is over ends as always."""
         if self._stop:
-            raise StoppedError(f"stopped; go on with: python train.py resume={typed_path(self.path.parents[1])}")
+            raise StoppedError(f"stopped; go on with: python train.py resume={typed_path(self.run_dir)}")
 
     def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
         """Save, or leave it to `on_validation_end`."""
@@ -97,13 +108,22 @@ class LastCheckpoint(Checkpoint):
         self._stop = trainer.strategy.reduce_boolean_decision(self._asked, all=False) if several else self._asked
         self._due = self._stop or bool(self.every and self._step % self.every == 0)
         if not validation_follows(trainer):
-            self.on_validation_end(trainer)
+            self._save_last(trainer)
 
     def on_validation_end(self, trainer: L.Trainer, *_: Any) -> None:
-        """Save; early stopping and the best checkpoint have had their turn."""
+        """Save what is better and what is due; early stopping has had its turn."""
+        if trainer.state.fn != "fit":
+            return
+        found = {name: float(trainer.callback_metrics[name]) for name in ("validation/loss", "validation/accuracy")}
+        if found["validation/loss"] < self.best.get("validation/loss", math.inf):
+            self.best = found
+            trainer.save_checkpoint(self.run_dir / BEST, weights_only=True)
+        self._save_last(trainer)
+
+    def _save_last(self, trainer: L.Trainer) -> None:
         if self._due:
             self._due = False
-            trainer.save_checkpoint(self.path)
+            trainer.save_checkpoint(self.run_dir / LAST)
 
     def on_load_checkpoint(self, trainer: L.Trainer, pl_module: L.LightningModule, checkpoint: dict[str, Any]) -> None:
         """Count the epoch of the checkpoint, which every save is within.
@@ -126,30 +146,6 @@ class WholeCheckpoints(TorchCheckpointIO):
         """Options of storage are for remote ones, which these are not."""
         with drafted(Path(path)) as draft:
             torch.save(checkpoint, draft)
-
-
-class BestCheckpoint(ModelCheckpoint):
-    """The weights of the best validation, also where the run folder was moved.
-
-    Lightning (2.6.6) then forgets the best score, and a resumed run would export a worse model.
-    """
-
-    def __init__(self, run_dir: Path) -> None:
-        super().__init__(
-            run_dir / BEST.parent,
-            filename=BEST.stem,
-            monitor="validation/loss",
-            save_weights_only=True,
-            enable_version_counter=False,
-            save_on_train_epoch_end=False,  # else after `last.ckpt`, which would not know of it
-        )
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take up the best score with its file in this folder."""
-        best = str(Path(str(self.dirpath)) / BEST.name)
-        scores = dict.fromkeys([best], state_dict["best_model_score"]) if state_dict["best_k_models"] else {}
-        paths = {"dirpath": self.dirpath, "best_model_path": best, "kth_best_model_path": best}
-        super().load_state_dict({**state_dict, **paths, "best_k_models": scores})
 
 
 def validation_follows(trainer: L.Trainer) -> bool:

@@ -41,8 +41,7 @@ from crm.model.late_head import LateHead
 from crm.model.manifest import MANIFEST
 from crm.model.reward_model import RewardModel, build_score
 from crm.training.callbacks import (
-    BestCheckpoint,
-    LastCheckpoint,
+    Checkpoints,
     StoppedError,
     Throughput,
     ValidationLines,
@@ -207,8 +206,7 @@ def build_trainer(config: TrainConfig, loggers: list[Any], callbacks: Sequence[C
         *([stopping] if schedule.patience else []),
         *([ValidationLines()] if config.trainer.progress else []),
         *([TQDMProgressBar(refresh_rate=5)] if bar else []),
-        BestCheckpoint(run_dir),
-        LastCheckpoint(run_dir, schedule.save_every),
+        Checkpoints(run_dir, schedule.save_every),
     ]
     return L.Trainer(
         accelerator=hardware.accelerator,
@@ -272,19 +270,20 @@ def validate_best(trainer: L.Trainer, lit: LitRewardModel, data: PreferenceDataM
 
     The last ones compete too where the run ended between two validations.
     """
-    best, loggers, steps = Path(data.config.run_dir) / BEST, trainer.loggers, trainer.global_step
-    trainer.loggers = []  # what is measured last is of an earlier step, not the last point of the curves
+    loggers, steps = trainer.loggers, trainer.global_step
+    best = next(each for each in trainer.checkpoint_callbacks if isinstance(each, Checkpoints)).best
     every = data.config.schedule.validate_every or math.ceil(len(data.loader) / data.passes)
-    if steps % every or not best.is_file():
+    if steps % every or not best:
+        trainer.loggers = []
         numbers = trainer.validate(lit, datamodule=data, verbose=False)[0]
         for logger in loggers:
             logger.log_metrics(dict(numbers), steps - 1)
-        score = next(each for each in trainer.checkpoint_callbacks if isinstance(each, BestCheckpoint)).best_model_score
-        if score is None or numbers["validation/loss"] < score:
+        if not best or numbers["validation/loss"] < best["validation/loss"]:
             return numbers
     # Mapped, not read: of shards the first process alone needs it.
-    load_whole(lit, torch.load(best, map_location="cpu", weights_only=True, mmap=True)["state_dict"])
-    return trainer.validate(lit, datamodule=data, verbose=False)[0]
+    weights = torch.load(Path(data.config.run_dir) / BEST, map_location="cpu", weights_only=True, mmap=True)
+    load_whole(lit, weights["state_dict"])
+    return best
 
 
 def write_results(run_dir: Path, outcome: TrainingOutcome, facts: dict[str, Any], loggers: list[Logger]) -> None:

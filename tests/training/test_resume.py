@@ -178,20 +178,20 @@ def test_a_killed_run_goes_on(whole: tuple[Path, Read], tmp_path: Path) -> None:
     assert process.exitcode == -signal.SIGKILL
     moved = tmp_path.rename(tmp_path.with_name("moved"))
     best = torch.load(moved / "checkpoints/last.ckpt", weights_only=True)["callbacks"]
-    score = next(state["best_model_score"] for state in best.values() if "best_model_score" in state)
-    seen = KeptScore()
+    assert best["Checkpoints"].keys() == {"validation/loss", "validation/accuracy"}
+    seen = KeptBest()
     run_training(resumed(moved), [seen])
-    assert seen.score == score, "the best of before the move is known after it"
+    assert seen.best == best["Checkpoints"], "the best of before the kill is known after it"
     assert_same_run(moved, whole[0])
 
 
-class KeptScore(Callback):
-    """The best score of validations at the start of the run."""
+class KeptBest(Callback):
+    """The best validation at the start of the run."""
 
-    score: Any = None
+    best: Any = None
 
     def on_train_start(self, trainer: Any, _module: Any) -> None:
-        self.score = trainer.checkpoint_callbacks[0].best_model_score
+        self.best = dict(trainer.checkpoint_callbacks[0].best)
 
 
 @pytest.mark.slow
