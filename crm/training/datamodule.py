@@ -15,8 +15,7 @@ from torch import Tensor
 from crm.data.comparisons import FIXED_SEED, make_comparisons
 from crm.data.noise import WITHOUT_EFFECT, CriteriaPool
 from crm.model.batching.batches import Batch
-from crm.model.batching.loader import TrainLoader, ValidationLoader
-from crm.model.batching.plans import Padding, encode_epoch, packing_named
+from crm.model.batching.plans import Padding, TrainLoader, ValidationLoader, encode_epoch, packing_named
 from crm.model.encoding import EncodedComparison, Encoder
 from crm.model.heads import head_named
 from crm.schema import Comparison, Preference
@@ -54,7 +53,7 @@ class PreferenceDataModule(L.LightningDataModule):
         rows = max(1, config.batching.tokens // (config.model.max_length * sequences))
         self.layout = packing_named(config.batching.name, config.batching.tokens) or Padding(rows, pad_id)
         sizes = {"step": config.schedule.comparisons_per_step, "seed": config.seed, "world_size": self.world_size}
-        self.loader = TrainLoader(self.epoch_comparisons, encoder, self.layout, **sizes)  # draws when it is read
+        self.loader = TrainLoader(self.epoch_comparisons, encoder, self.layout, **sizes)
         self.tokens_read = 0  # in training, by this process
         self.validation_batches: list[list[EncodedComparison]] = []
         """What this process validates on, once there is a loader."""
@@ -73,7 +72,7 @@ class PreferenceDataModule(L.LightningDataModule):
             "validation_made": len(self.validation_comparisons),
             "validation_overlong": len(self.validation_comparisons) - len(self.validation_rows),
             "validation_decided": len(decided),
-            **self.loader.counts(),
+            **self.loader.counts,
         }
 
     @cached_property
