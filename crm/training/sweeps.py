@@ -34,7 +34,7 @@ NOT_PASSED_ON = (
     *("hydra.mode", "hydra.run.", "hydra.sweep", "hydra/sweeper", "hydra.launcher", "hydra/launcher"),
     "hydra.output_subdir",
 )
-BASIC, JOBLIB, LOCAL, SLURM = "BasicLauncher", "JoblibLauncher", "LocalLauncher", "SlurmLauncher"
+BASIC, JOBLIB, LOCAL = "BasicLauncher", "JoblibLauncher", "LocalLauncher"
 FAILURE, OVERRIDES, CONSOLE = "failure.txt", ".hydra/overrides.yaml", "console.log"
 OUTCOMES = {"train": SUMMARY, "evaluate": "results.json"}
 """What a job of a command leaves when it has finished."""
@@ -84,30 +84,21 @@ def launcher() -> str:
 
 
 def check_devices(config: TrainConfig) -> None:
-    """Raise ``ValueError`` where jobs side by side would want the same devices, or SLURM starts too few processes."""
-    kind, trainer, settings = launcher(), config.trainer, HydraConfig.get().launcher
-    together = kind == LOCAL or (kind == JOBLIB and settings.n_jobs != 1)
-    if together and (trainer.devices not in (1, "auto") or _device(trainer.accelerator) != "cpu"):
+    """Raise ``ValueError`` where jobs side by side would want the same devices."""
+    kind, trainer = launcher(), config.trainer
+    if kind != LOCAL and (kind != JOBLIB or HydraConfig.get().launcher.n_jobs == 1):
+        return
+    on_cpu = trainer.accelerator == "cpu"
+    if trainer.accelerator == "auto":
+        from crm.training.devices import training_device  # and torch, which takes seconds
+
+        on_cpu = training_device("auto").type == "cpu"
+    if trainer.devices not in (1, "auto") or not on_cpu:
         raise ValueError(
             f"trainer.accelerator={trainer.accelerator} trainer.devices={trainer.devices}: jobs at once on one machine "
             "would fight for its devices; leave out hydra/launcher (one job after the other), or use "
             "hydra/launcher=slurm, or trainer=cpu with one device"
         )
-    tasks, nodes = settings.get("tasks_per_node"), settings.get("nodes")
-    if kind == SLURM and (trainer.devices not in ("auto", tasks) or trainer.nodes not in ("auto", nodes)):
-        raise ValueError(
-            f"hydra.launcher.tasks_per_node={tasks} hydra.launcher.nodes={nodes}: SLURM starts "
-            f"one process a device; give trainer.devices={trainer.devices} and trainer.nodes={trainer.nodes}"
-        )
-
-
-def _device(accelerator: str) -> str:
-    """What jobs would train on; only ``auto`` asks torch, which takes seconds to import."""
-    if accelerator != "auto":
-        return accelerator
-    from crm.training.devices import training_device
-
-    return training_device("auto").type
 
 
 def needs_own_process(devices: int | str) -> bool:
