@@ -105,10 +105,6 @@ class LitRewardModel(L.LightningModule):
         """Of each pass of the step so far, weighted means: loss, size of the logits, scores and their squares."""
         self._skeletons: tuple[RewardModel, ...] = ()  # a tuple: a module here would be trained and saved too
 
-    def on_fit_start(self) -> None:
-        """Put the backbone in training mode: Hugging Face loads it in eval mode, where checkpointing is ignored."""
-        self.model.train()
-
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         """Have dropout depend on seed, batch and rank alone, so that a resumed run drops what the unbroken one does."""
         seed = self.trainer.datamodule.config.seed  # type: ignore[attr-defined]

@@ -148,12 +148,12 @@ def standardise(model: RewardModel, data: PreferenceDataModule) -> None:
 
 def speed_up(config: TrainConfig, model: RewardModel) -> None:
     """Checkpointing, frozen states and kernels as configured."""
-    backbone, device = without_lora_wrapper(model.backbone), training_device(config.trainer.accelerator)
+    backbone = without_lora_wrapper(model.backbone)
     if config.model.gradient_checkpointing:
         enable_checkpointing(backbone)
     keep_frozen_states(config, model)
     if config.trainer.compile:
-        compile_layers(backbone, device)
+        compile_layers(backbone)
 
 
 def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
@@ -191,7 +191,7 @@ def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
             f"batching={config.batching.name}: layers of {type(backbone).__name__} are not known to pack (those of "
             "Qwen3 and Llama are); use batching=padded"
         )
-    return model, tokenizer
+    return model.train(), tokenizer  # Hugging Face loads in eval mode, where checkpointing is ignored
 
 
 def build_trainer(config: TrainConfig, loggers: list[Any], callbacks: Sequence[Callback], passes: int) -> L.Trainer:

@@ -169,9 +169,6 @@ def test_a_fused_adamw_is_clipped_in_bfloat16_as_a_plain_one(tmp_path: Path, mon
     assert losses[0] == pytest.approx(losses[1], abs=1e-3)
 
 
-CPU = torch.device("cpu")
-
-
 @pytest.mark.slow
 def test_compiled_layers_keep_names_and_numbers(make_model: Any, make_encoder: Any, comparisons: Any) -> None:
     """The backend ``eager`` traces as ``inductor`` does, and generates no code, which takes minutes."""
@@ -179,7 +176,7 @@ def test_compiled_layers_keep_names_and_numbers(make_model: Any, make_encoder: A
     batch = packing.collate([encoder.encode(row, "ab") for row in comparisons])
     model = make_model("scalar").train()
     names, plain = list(model.state_dict()), outcome(model, batch)
-    compile_layers(model.backbone, CPU, backend="eager")
+    compile_layers(model.backbone, backend="eager")
     assert list(model.state_dict()) == names
     assert_same(outcome(model, batch), plain)
 
@@ -199,24 +196,15 @@ def test_fifty_packs_of_other_shapes_are_hardly_compiled_anew(
     model, shapes, rng = make_model("scalar").train(), set(), Random(0)
     encoded = [make_encoder("scalar").encode(row, "ab") for row in many]
     torch.compiler.reset()
-    compile_layers(model.backbone, CPU, backend=counting)
+    compile_layers(model.backbone, backend=counting)
     after = []
     for _ in range(50):
         batch = layout.collate(rng.sample(encoded, rng.randint(1, 4)))
         outcome(model, batch)
         shapes.add(tuple(batch.input_ids.shape))
         after.append(len(graphs))
-    assert len(shapes) > 3 and after[0] > 1, "the probe and the layers"
+    assert len(shapes) > 3 and after[0] > 0
     assert len(set(after)) - 1 <= 2, "packs after the first at which something was compiled"
-
-
-def test_a_machine_that_cannot_compile_says_so(make_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: Any, **__: Any) -> Any:
-        raise RuntimeError("no compiler here\nand a long story")
-
-    monkeypatch.setattr("torch.compile", broken)
-    with pytest.raises(ValueError, match=r"trainer\.compile=true: cannot compile for cpu \(no compiler here\); use fa"):
-        compile_layers(make_model("scalar").backbone, CPU)
 
 
 def test_checkpointing_sends_no_gradient_through_frozen_layers(
