@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -70,23 +70,22 @@ class LateReader:
                 vectors[portion] = pooling.of_groups(states.float(), groups)[[number[row] for row in rows]].cpu()
         return vectors
 
-    def _portions(self, texts: Sequence[Text]) -> Iterator[list[int]]:
+    def _portions(self, texts: Sequence[Text]) -> list[list[int]]:
         """Places of the texts that are short enough, in portions of at most `tokens` tokens; what a text begins with
         as the one before does is counted once.
         """
-        portion: list[int] = []
-        filled, before = 0, tuple[int, ...]()
+        portions: list[list[int]] = []
+        room, before = 0, tuple[int, ...]()
         for place, (ids, _) in enumerate(texts):
             if len(ids) > self.encoder.max_length:
                 continue
-            more = len(ids) - common_prefix(before, ids)
-            if portion and filled + more > self.tokens:
-                yield portion
-                portion, filled, more = [], 0, len(ids)
-            portion.append(place)
-            filled, before = filled + more, ids
-        if portion:
-            yield portion
+            room -= len(ids) - common_prefix(before, ids)
+            if room < 0 or not portions:
+                portions.append([])
+                room = self.tokens - len(ids)
+            portions[-1].append(place)
+            before = ids
+        return portions
 
 
 def added_up(vectors: Tensor, weights: Sequence[float] | None) -> Tensor:
