@@ -32,7 +32,7 @@ class HeadOutput(NamedTuple):
     scores: Tensor | None
     """(B, 2) float32, a score a response; None for a head that has none"""
     off_criteria: Tensor | None = None
-    """(B,) float32, where a late head `measures_off_criteria`: mean square of score differences under other criteria"""
+    """(B,) float32, of a late head in training: mean square of score differences under criteria of other comparisons"""
 
 
 @dataclass(frozen=True)

@@ -81,8 +81,6 @@ class LateHead(nn.Module):
         for pooling in (self.response, self.criterion):
             nn.init.normal_(pooling.outer.weight, std=FIRST_STD)
             nn.init.zeros_(pooling.outer.bias)
-        self.measures_off_criteria = False
-        """Whether `forward` measures by what responses differ under criteria of other comparisons of the batch."""
 
     @classmethod
     def seeded(cls, hidden_size: int, seed: int, **sizes: Any) -> LateHead:
@@ -127,7 +125,7 @@ class LateHead(nn.Module):
             asked = (texts.asked >= 0)[:, None]
             of_pairs = scores[texts.shown[:, :, None], texts.asked.clamp(min=0)[:, None]]  # (B, 2, K)
             found = difference((of_pairs * asked).sum(dim=-1))
-            return found._replace(off_criteria=_off_criteria(scores, texts)) if self.measures_off_criteria else found
+            return found._replace(off_criteria=_off_criteria(scores, texts)) if self.training else found
 
 
 def _off_criteria(scores: Tensor, texts: TextTokens) -> Tensor:

@@ -97,8 +97,6 @@ class LitRewardModel(L.LightningModule):
         super().__init__()
         self.model, self.optimizer_config, self.loss_config = model, optimizer, loss
         self.total_steps = total_steps
-        if loss.off_criteria_penalty:  # settings allow it for a late head alone
-            model.score.measures_off_criteria = True  # type: ignore[assignment]
         self.validation = ValidationMetrics()
         self.train_accuracy = PreferenceAccuracy()
         self._of_step: list[Tensor] = []

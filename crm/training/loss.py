@@ -66,6 +66,6 @@ def training_loss(output: HeadOutput, target: Tensor, settings: LossConfig) -> t
     loss = objective = preference_loss(output.preference_logit, target, settings.label_smoothing).mean()
     if settings.centre_scores and output.scores is not None:
         objective = objective + settings.centre_scores * output.scores.sum(dim=-1).square().mean()
-    if output.off_criteria is not None:
+    if settings.off_criteria_penalty and output.off_criteria is not None:
         objective = objective + settings.off_criteria_penalty * output.off_criteria.mean()
     return loss, objective
