@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from crm.config import compose
 from crm.schema import GENERIC_CRITERION, Message
 from crm.training.datamodule import PreferenceDataModule, check_counts
-from crm.training.metrics import PreferenceAccuracy, ValidationMetrics
+from crm.training.lit_module import PreferenceAccuracy, ValidationMetrics
 
 BASE = compose("train", ["loss=ranking", "trainer.devices=1", "trainer.nodes=1", "seed=0"], Path("run"))
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from lightning.pytorch.callbacks import Callback
 
-import crm.training.metrics
+import crm.training.lit_module
 from crm.config import compose
 from crm.model.backbone import freeze_lower_layers
 from crm.model.batching.plans import Layout, Packing, Padding
@@ -112,7 +112,7 @@ def test_what_is_not_finite_stops_the_run_and_is_not_saved(what: str, tmp_path: 
 
 @pytest.mark.slow
 def test_a_validation_that_is_not_finite_is_not_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crm.training.metrics, "preference_loss", lambda logit, _: logit * math.nan)
+    monkeypatch.setattr(crm.training.lit_module, "preference_loss", lambda logit, _: logit * math.nan)
     with pytest.raises(NonFiniteError, match="validation loss is nan after 4 optimizer steps, so no model"):
         train(tmp_path, "schedule.validate_every=2", "schedule.patience=0")
     assert not (tmp_path / "model").exists()
