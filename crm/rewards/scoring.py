@@ -167,14 +167,14 @@ def _finite(number: float | None) -> Reward:
     return number if number is not None and math.isfinite(number) else None
 
 
-def prompt_turns(given: Any, field: str) -> Turns:
-    """Plain text is one turn of a user, whatever template it is written in; a list holds ``{"role", "content"}``."""
-    return _turns(given, field, "user")
+def prompt_turns(given: Any, field: str, role: str = "user") -> Turns:
+    """Plain text is one turn of ``role``, whatever template it is written in; a list holds ``{"role", "content"}``."""
+    return messages([{"role": role, "content": given}] if isinstance(given, str) else given, field)
 
 
 def answer_turns(given: Any, field: str) -> Turns:
-    """Plain text is one turn of an assistant, a list holds ``{"role", "content"}``."""
-    turns = _turns(given, field, "assistant")
+    """The same of an assistant."""
+    turns = prompt_turns(given, field, "assistant")
     check_response(turns, field)
     return turns
 
@@ -209,7 +209,3 @@ def criteria_texts(given: Any, field: str) -> tuple[str, ...]:
     if isinstance(given, str) and not given.strip():
         raise RecordError(f"{field}[0]", f"expected a non-blank string, got {given!r:.80}")
     return criteria_cell(given, field)
-
-
-def _turns(given: Any, field: str, role: str) -> Turns:
-    return messages([{"role": role, "content": given}] if isinstance(given, str) else given, field)
