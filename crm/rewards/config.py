@@ -1,24 +1,43 @@
-"""Settings of `serve.py` and `best_of_n.py`."""
+"""Settings of `score.py` and `best_of_n.py`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
+
+from omegaconf import MISSING
 
 from crm.config import setting
 from crm.judges.config import AnyJudgeConfig
 from crm.leaderboard.config import BankConfig, settle_bank
-from crm.web import ServerConfig
 
 
 @dataclass
-class ServeConfig(AnyJudgeConfig, ServerConfig):
-    """``serve.py``."""
+class ScoreConfig(AnyJudgeConfig):
+    """``score.py``: ``model=`` is ``checkpoint=``, ``in=`` is ``input=``."""
 
-    port: int = setting(8000, at_least=1, at_most=65535)
-    name: str | None = None
-    """What requests call the model; null takes the checkpoint as it was given, or the judge's name."""
-    queue_rows: int = setting(4096, at_least=1, unit="readings")
-    """Readings that may wait; a request beyond them is answered with 503 at once."""
+    input: str = MISSING
+    """File, folder or ``hf://owner/name`` of rows to score; ``-`` reads JSON Lines from standard input."""
+    out: str = MISSING
+    """File to write, ``.jsonl``, ``.csv`` or ``.parquet``; ``-`` writes JSON Lines to standard output."""
+    criteria: list[str] = field(default_factory=list)
+    """What the user cares about, for rows that have no criteria of their own."""
+    explain: bool = False
+    """Whether each criterion gets what it adds to the score: the score without it, taken off."""
+    overwrite: bool = False
+    """Whether ``out`` may be replaced."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if "://" not in self.input:
+            self.input = str(Path(self.input).expanduser())
+        self.out = str(Path(self.out).expanduser())
+        self.require(all(map(str.strip, self.criteria)), "criteria", "no blank ones")
+        self.require(
+            self.out.endswith(("-", ".jsonl", ".csv", ".parquet")), "out", "a .jsonl, .csv or .parquet file, or -"
+        )
+        piped = "-" in (self.input, self.out)
+        self.require(not piped or (self.devices, self.nodes) == (1, 1), "devices", "1 where input or out is a pipe")
 
 
 @dataclass

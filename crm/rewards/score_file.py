@@ -31,10 +31,10 @@ from crm.io import rows as formats
 from crm.io.files import drafted, whole_lines
 from crm.io.processes import Processes, start
 from crm.judges.open import check_judge, open_judge
+from crm.rewards.config import ScoreConfig
+from crm.rewards.rows import Asked, read_row
 from crm.rewards.scoring import Reward, Rewards
 from crm.schema import RecordError
-from crm.scoring.config import ScoreConfig
-from crm.scoring.rows import Asked, read_row
 
 log = logging.getLogger(__name__)
 PORTION = 1_024

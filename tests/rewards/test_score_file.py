@@ -19,9 +19,9 @@ from crm.config import compose
 from crm.model.encoding import system_text
 from crm.model.export import export_model
 from crm.model.heads import POINTWISE_INSTRUCTION
+from crm.rewards import score_file
+from crm.rewards.rows import read_row
 from crm.schema import Message
-from crm.scoring import run
-from crm.scoring.rows import read_row
 from tests.conftest import rounding
 from tests.made_files import chat
 from tests.made_files import write_rows as write
@@ -64,7 +64,7 @@ def score(model: Path, rows: list[Any], tmp_path: Path, *words: str) -> list[dic
     """What the command writes, which Hydra would compose twice."""
     source, out = write(tmp_path / "rows.jsonl", rows), tmp_path / "out.jsonl"
     given = [f"model={model}", f"in={source}", f"out={out}", "overwrite=true", *words]
-    run.run_score(compose("score", rewrite_all(given, "score", "crm-score"), tmp_path))
+    score_file.run_score(compose("score", rewrite_all(given, "score", "crm-score"), tmp_path))
     return read(out)
 
 
@@ -152,13 +152,13 @@ def test_a_row_that_cannot_be_scored_has_a_reason_and_no_number(command, folder,
 
 @pytest.mark.parametrize(("after", "source"), [(0, "rows.jsonl"), (3, "rows.jsonl"), (3, "-")])
 def test_a_run_that_was_killed_goes_on(after, source, command, folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "PORTION", 1)
+    monkeypatch.setattr(score_file, "PORTION", 1)
     whole = score(folder, ROWS, tmp_path)
     (tmp_path / "out.jsonl").unlink()
     scored: list[int] = []
-    real = run.Scorer.score
+    real = score_file.Scorer.score
 
-    def killed(self: run.Scorer, rows: Any) -> Any:
+    def killed(self: score_file.Scorer, rows: Any) -> Any:
         if len(scored) == after:
             raise KeyboardInterrupt
         scored.append(1)
@@ -168,14 +168,14 @@ def test_a_run_that_was_killed_goes_on(after, source, command, folder, tmp_path,
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=(tmp_path / "rows.jsonl").open("rb")))
 
     words = (f"model={folder}", f"in={source}", "out=out.jsonl")
-    monkeypatch.setattr(run.Scorer, "score", killed)
+    monkeypatch.setattr(score_file.Scorer, "score", killed)
     piped()
     assert command("score", *words)[0] == 130
     assert not (tmp_path / "out.jsonl").exists()
     (part,) = tmp_path.glob(".out.jsonl.*.part")
     with part.open("a") as file:
         file.write('{"id": "cut o')
-    monkeypatch.setattr(run.Scorer, "score", lambda self, rows: scored.append(1) or real(self, rows))
+    monkeypatch.setattr(score_file.Scorer, "score", lambda self, rows: scored.append(1) or real(self, rows))
     piped()
     code, _, errors = command("score", *words)
     assert code == 0 and f"in {len(ROWS)} rows" in errors  # those of both runs
@@ -219,6 +219,12 @@ def test_what_each_criterion_adds_is_the_score_without_it_taken_off(folder, tmp_
     assert both["criterion_effects"] == pytest.approx(
         {"A": both["score"] - b["score"], "B": both["score"] - a["score"]}, abs=1e-5
     )
+
+
+@pytest.mark.slow
+def test_files_are_scored_without_the_packages_of_a_server():
+    words = "import sys; sys.modules['uvicorn'] = None; import crm.rewards.config"
+    subprocess.run([sys.executable, "-c", words], check=True)
 
 
 def test_a_column_that_is_nearly_criteria_is_named(folder, tmp_path, caplog):
@@ -267,10 +273,10 @@ def test_a_folder_is_scored_without_its_scores(folder, tmp_path, caplog):
     write(tmp_path / "more.jsonl", [{"prompt": "x", "chosen": "y", "rejected": "z", "rating": 3}])
     write(tmp_path / "rated.jsonl", [{"text": "x", "messages": chat("x", "word " * 500), "score": 3}])
     config = compose("score", [f"checkpoint={folder}", f"input={tmp_path}", f"out={tmp_path}/all.csv"], tmp_path)
-    run.run_score(config)
+    score_file.run_score(config)
     assert len(pd.read_csv(tmp_path / "all.csv")) == 3 and "(first: rated.jsonl:1: too long" in caplog.text
     config.overwrite = True
-    run.run_score(config)
+    score_file.run_score(config)
     assert len(pd.read_csv(tmp_path / "all.csv")) == 3 and "beside: all.csv, out.jsonl; name one" in caplog.text
 
 

@@ -1,1 +1,0 @@
-"""Scores for a file of responses: ``score.py``."""
