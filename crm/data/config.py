@@ -8,8 +8,7 @@ from typing import Any
 
 from crm.config import MAX_SEED, Settings, setting
 from crm.data.catalogue import MADE, OWN, SOURCES, source_named
-from crm.data.comparisons import DIRECTIONS
-from crm.data.noise import NOISES
+from crm.data.comparisons import DIRECTIONS, NOISES
 from crm.data.public.plain import PROFILES
 from crm.data.recognise import recognise
 from crm.io.installed import check_known

@@ -10,9 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from crm.data.comparisons import SUITES, fixed_suites, parse_suite, suite_names
+from crm.data.comparisons import SUITES, WITHOUT_EFFECT, fixed_suites, parse_suite, suite_names
 from crm.data.load import load_data
-from crm.data.noise import WITHOUT_EFFECT
 from crm.data.splits import Splits
 from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.predictions import predict, to_samples

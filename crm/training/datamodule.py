@@ -12,8 +12,7 @@ import lightning as L
 import torch
 from torch import Tensor
 
-from crm.data.comparisons import FIXED_SEED, make_comparisons
-from crm.data.noise import WITHOUT_EFFECT, CriteriaPool
+from crm.data.comparisons import FIXED_SEED, WITHOUT_EFFECT, CriteriaPool, make_comparisons
 from crm.model.batching.batches import Batch
 from crm.model.batching.plans import Padding, TrainLoader, ValidationLoader, encode_epoch, packing_named
 from crm.model.encoding import EncodedComparison, Encoder

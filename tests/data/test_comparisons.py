@@ -11,6 +11,10 @@ from hypothesis import strategies as st
 
 from crm.data.comparisons import (
     DIRECTIONS,
+    NOISES,
+    OPERATIONS,
+    CriteriaPool,
+    add_noise,
     choose_side,
     fixed_suites,
     make_comparisons,
@@ -19,7 +23,6 @@ from crm.data.comparisons import (
     suite_names,
     with_generic_criterion,
 )
-from crm.data.noise import NOISES, OPERATIONS, CriteriaPool, add_noise
 from crm.data.splits import Splits
 from crm.schema import GENERIC_CRITERION, MAX_CRITERIA, Message, Preference
 from tests.conftest import say
