@@ -49,7 +49,8 @@ class PreferenceDataModule(L.LightningDataModule):
         if head.apart:  # it reads each criterion in a sequence of its own
             sides = (side for row in (*train, *validation) for side in (row.criteria_a, row.criteria_b))
             sequences += 1 if config.criteria == "none" else max(map(len, sides), default=0)
-        rows = max(1, config.batching.tokens // (config.model.max_length * sequences))
+        self.longest = config.model.max_length * sequences  # tokens of a comparison, at most
+        rows = max(1, config.batching.tokens // self.longest)
         self.layout = packing_named(config.batching.name, config.batching.tokens) or Padding(rows, pad_id)
         sizes = {"step": config.schedule.comparisons_per_step, "seed": config.seed, "world_size": self.world_size}
         self.loader = TrainLoader(self.epoch_comparisons, encoder, self.layout, **sizes)
@@ -136,8 +137,9 @@ class PreferenceDataModule(L.LightningDataModule):
         return torch.tensor([self.is_trained(row.comparison) for row in rows]), torch.tensor(paired)
 
 
-def check_counts(config: TrainConfig, counts: Mapping[str, int], passes: int) -> None:
-    """Raise ``ValueError`` where nothing is left to train on or to validate on, or ``passes`` a step are too many."""
+def check_counts(data: PreferenceDataModule, counts: Mapping[str, int]) -> None:
+    """Raise ``ValueError`` where nothing is left to train on or to validate on, or a step has too many passes."""
+    config = data.config
     if not counts["read"]:
         raise ValueError(f"{config.data.word}: a set to evaluate on; choose another to train on")
     if not counts["trained_on"]:
@@ -148,10 +150,12 @@ def check_counts(config: TrainConfig, counts: Mapping[str, int], passes: int) ->
             f"{counts['read']} votes ({why})"
         )
     step, devices = config.schedule.comparisons_per_step, config.trainer.processes
-    if (penalty := config.loss.off_criteria_penalty) and step < 2 * devices * passes:
+    if (penalty := config.loss.off_criteria_penalty) and step < 2 * devices * data.passes:
+        fewer = step < 2 * devices
+        how = "train on fewer devices" if fewer else f"raise batching.tokens to {2 * data.longest}"
         raise ValueError(
             f"loss.off_criteria_penalty={penalty}: needs two comparisons in a pass, and schedule.comparisons_per_step="
-            f"{step} are {passes} passes on {devices} devices; raise batching.tokens, or train on fewer devices"
+            f"{step} are {data.passes} passes on {devices} devices; {how}"
         )
     if config.noise.kind != "none" and counts.get("noise_none", 0) == counts.get("made"):
         log.warning("noise=%s %s", config.noise.kind, WITHOUT_EFFECT)

@@ -101,7 +101,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     encoder = Encoder(tokenizer, model.head, config.model.max_length)
     data = PreferenceDataModule(config, splits.train, splits.validation, encoder, tokenizer.pad_token_id)
     counts = data.counts()
-    check_counts(config, counts, data.passes)
+    check_counts(data, counts)
     if resume is None and config.model.path is not None:
         standardise(model, data)
     speed_up(config, model)

@@ -111,10 +111,12 @@ def test_a_padded_pass_of_a_late_head_counts_the_sequences_of_criteria_too(make_
 
 def test_a_penalty_that_would_be_zero_in_every_pass_is_refused(make_data) -> None:
     """Whether one comparison fills the tokens of a pass, or several devices have one each."""
-    for changes in ({"most": 2000}, {"devices": 4}, {"devices": 2, "rows": 2, "tokens": 10**5}, {}):
+    tokens, devices = "raise batching.tokens to 2400", "train on fewer devices"
+    two = {"devices": 2, "rows": 2, "tokens": 10**5}
+    for how, changes in ((tokens, {"most": 2000}), (devices, {"devices": 4}), (devices, two), ("", {})):
         data = make_data(**{"head": "late", "max_length": 300, "penalty": 0.1, **changes})
-        with pytest.raises(ValueError, match=r"penalty=0\.1: .*passes on") if changes else nullcontext():
-            check_counts(data.config, data.counts(), data.passes)
+        with pytest.raises(ValueError, match=f"penalty=0.1: .* devices; {how}") if changes else nullcontext():
+            check_counts(data, data.counts())
 
 
 def test_soft_ties_are_kept_as_one_half(make_data) -> None:
