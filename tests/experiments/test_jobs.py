@@ -110,7 +110,7 @@ def test_a_new_first_stage_is_followed_by_a_new_training(tmp_path: Path, monkeyp
 
 
 def test_a_training_is_kept_goes_on_or_begins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, data, said = tmp_path / "run", tmp_path / "pairs.jsonl", SimpleQueue[Any]()
+    folder, data, shown = tmp_path / "run", tmp_path / "pairs.jsonl", SimpleQueue[Any]()
     data.write_text('{"prompt": "a", "chosen": "b", "rejected": "c"}\n')
     begun: list[tuple[int, bool]] = []
 
@@ -127,12 +127,12 @@ def test_a_training_is_kept_goes_on_or_begins_anew(tmp_path: Path, monkeypatch: 
         monkeypatch.setattr(jobs, "run_training", train)
         begun.clear()
         words = (*SMALL, "data=file", f"data.path={data}", f"seed={seed}", *more)
-        assert jobs._trained(words, folder, jobs._Report("a", said, 0, 1)) == folder / "model"
+        assert jobs._trained(words, folder, jobs._Report("a", shown, 0, 1)) == folder / "model"
         return begun
 
-    assert trained(1) == [(1, False)] and trained(1, "trainer.threads=2") == [] and said.empty()
+    assert trained(1) == [(1, False)] and trained(1, "trainer.threads=2") == [] and shown.empty()
     assert trained(2, killed=True) == [(2, False)], "the model of seed 1 is not that of seed 2"
-    assert said.get() == ("a", "training anew: other settings or data", 0)
+    assert shown.get() == ("a", "training anew: other settings or data", 0)
     assert trained(2, killed=True) == [(2, True)]
     data.write_text('{"prompt": "a", "chosen": "b", "rejected": "d"}\n')
     assert trained(2, killed=True) == [(2, False)] and trained(2) == [(2, True)]
