@@ -236,14 +236,11 @@ class ChatClient:
             return self._sdk.chat.completions.create(messages=turns, **self._taken(refused), **form)
         except openai.APIStatusError as error:
             detail = f"status {error.status_code}: {error.body}".replace(self._key or "\0", "[key]")
-            unsupported = error.status_code == 400 and str(error.code).startswith("unsupported")
-            named = {name for name in REFUSED if unsupported and error.param == name}
-            if not named <= refused:
-                new, self._refused = named - self._refused, self._refused | named
-                if new:
-                    log.warning(
-                        "%s: asked without %s from now on (%s)", self.endpoint.model, ", ".join(new), detail[:200]
-                    )
+            name = error.param if error.status_code == 400 and str(error.code).startswith("unsupported") else None
+            if name in REFUSED and name not in refused:
+                if name not in self._refused:
+                    log.warning("%s: asked without %s from now on (%s)", self.endpoint.model, name, detail[:200])
+                self._refused |= {name}
                 return self._complete(messages, form)
             alone = error.status_code in (403, 404) and (self._answered or "flagged" in detail)
             if not alone and (mistake := MISTAKES.get(error.status_code)) is not None:

@@ -151,8 +151,7 @@ def check_counts(data: PreferenceDataModule, counts: Mapping[str, int]) -> None:
         )
     step, devices = config.schedule.comparisons_per_step, config.trainer.processes
     if (penalty := config.loss.off_criteria_penalty) and step < 2 * devices * data.passes:
-        fewer = step < 2 * devices
-        how = "train on fewer devices" if fewer else f"raise batching.tokens to {2 * data.longest}"
+        how = f"raise batching.tokens to {2 * data.longest}" if step >= 2 * devices else "train on fewer devices"
         raise ValueError(
             f"loss.off_criteria_penalty={penalty}: needs two comparisons in a pass, and schedule.comparisons_per_step="
             f"{step} are {data.passes} passes on {devices} devices; {how}"

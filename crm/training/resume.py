@@ -32,27 +32,23 @@ class AnotherRunError(ValueError):
 def check_unfinished(config: TrainConfig) -> None:
     """Raise `AnotherRunError` where ``run_dir`` holds another run or model, unless ``overwrite=true`` or
     ``resume=true``, and where the run would replace the model that it starts from."""
-    folder = Path(config.run_dir)
+    folder, start = Path(config.run_dir), config.model.path
+    finished = (folder / SUMMARY).is_file()
     if config.resume:
         return
-    if config.model.path and Path(config.model.path).resolve().is_relative_to((folder / "model").resolve()):
-        raise AnotherRunError(
-            f"model.path={config.model.path}: this run would replace it; name another folder, such as hydra.run.dir="
-            f"{typed_path(f'{folder}_2')}"
-        )
-    if config.overwrite:
+    if start and Path(start).resolve().is_relative_to((folder / "model").resolve()):
+        why = f"it would replace model.path={start}; name another, such as hydra.run.dir={typed_path(f'{folder}_2')}"
+    elif config.overwrite:
         return
-    finished = (folder / SUMMARY).is_file()
-    if (folder / LAST).is_file() and not finished:
-        raise AnotherRunError(
-            f"hydra.run.dir={folder}: an interrupted run is there; go on with: python train.py resume="
-            f"{typed_path(folder)}, or overwrite=true begins anew"
-        )
-    if finished or (folder / "model" / MANIFEST).is_file():
+    elif (folder / LAST).is_file() and not finished:
+        goes_on = f"python train.py resume={typed_path(folder)}"
+        why = f"an interrupted run is there; go on with: {goes_on}, or overwrite=true begins anew"
+    elif finished or (folder / "model" / MANIFEST).is_file():
         found = "a finished run" if finished else "a model"
-        raise AnotherRunError(
-            f"hydra.run.dir={folder}: {found} is there; name another folder, or overwrite=true replaces it"
-        )
+        why = f"{found} is there; name another folder, or overwrite=true replaces it"
+    else:
+        return
+    raise AnotherRunError(f"hydra.run.dir={folder}: {why}")
 
 
 def finished_before(config: TrainConfig) -> bool:

@@ -268,7 +268,7 @@ def test_a_model_is_replaced_only_when_asked_and_never_where_the_run_starts_from
         with pytest.raises(AnotherRunError, match="a model is there; name another folder"):
             refuses(compose("train", TINY, tmp_path))
         refuses(compose("train", [*TINY, "overwrite=true"], tmp_path))
-        with pytest.raises(AnotherRunError, match=f"would replace it; .* hydra.run.dir={tmp_path}_2"):
+        with pytest.raises(AnotherRunError, match=f"it would replace model.path=.*; .* hydra.run.dir={tmp_path}_2"):
             refuses(compose("train", ["overwrite=true", "data=simulation", *start], tmp_path))
 
 
