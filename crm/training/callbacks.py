@@ -73,11 +73,16 @@ class Checkpoints(Checkpoint):
         """The best before a run was stopped."""
         self.best = state_dict
 
+    def setup(self, *_: Any, **__: Any) -> None:
+        """Note the handlers: Lightning sets its own after this, and takes them away before `teardown`."""
+        if threading.current_thread() is threading.main_thread():
+            self._handlers = {kind: signal.getsignal(kind) for kind in (signal.SIGINT, signal.SIGTERM)}
+
     def on_train_start(self, trainer: L.Trainer, pl_module: Any) -> None:
         """Handle Ctrl-C, at which Lightning would exit amid a step."""
         self._step = trainer.global_step
-        if threading.current_thread() is threading.main_thread():
-            self._handlers = {kind: signal.signal(kind, self._ask_to_stop) for kind in (signal.SIGINT, signal.SIGTERM)}
+        for kind in self._handlers:
+            signal.signal(kind, self._ask_to_stop)
 
     def _ask_to_stop(self, *_: Any) -> None:
         if self._asked:

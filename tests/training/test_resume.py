@@ -200,16 +200,17 @@ def test_ctrl_c_saves_the_step_and_names_the_command_that_goes_on(
 ) -> None:
     """Without a temporary folder, which may be on another disk: a kill amid copying from there left no checkpoint."""
     monkeypatch.setattr(tempfile, "mkstemp", lambda *_, **__: pytest.fail("a file in the temporary folder"))
-    handler = signal.getsignal(signal.SIGINT)
+    kinds = signal.SIGINT, signal.SIGTERM
+    handlers = [*map(signal.getsignal, kinds)]
     with pytest.raises(KeyboardInterrupt, match=f"go on with: python train.py resume={tmp_path}$"):
         train(tmp_path, callbacks=(CtrlC(4),))
-    assert signal.getsignal(signal.SIGINT) == handler
+    assert [*map(signal.getsignal, kinds)] == handlers
     assert torch.load(tmp_path / "checkpoints/last.ckpt", weights_only=True)["global_step"] == 5
     with pytest.raises(KeyboardInterrupt, match=f"go on with: python train.py resume={tmp_path}$"):
         run_training(resumed(tmp_path), [CtrlC(6, signal.SIGTERM)])
     assert torch.load(tmp_path / "checkpoints/last.ckpt", weights_only=True)["global_step"] == 7
     run_training(resumed(tmp_path))
-    assert signal.getsignal(signal.SIGINT) == handler
+    assert [*map(signal.getsignal, kinds)] == handlers
     assert_same_run(tmp_path, whole[0])
     with pytest.raises(FinishedError, match=f"has ended; next: python evaluate.py checkpoint={tmp_path}"):
         rewrite_resume([f"resume={tmp_path}"])
