@@ -17,9 +17,9 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,6 @@ from experiments.processes import CHILD_ENVIRONMENT, end_with_parent
 SECONDS_A_LINE = 15.0
 KEPT_LINES = 4
 """Of a few jobs, those that are done stay in the display."""
-STOPPING = {signal.SIGINT, signal.SIGTERM}
 STOPS = "stopping: what trains saves after its step; once more (Ctrl-C) stops at once, without saving"
 _channel: Any = None
 """Of a worker, to the parent's display."""
@@ -111,13 +110,13 @@ def run_jobs(
     for gpu in gpus:
         own.put(gpu)
     display = (_Bars if Console().is_terminal else _Lines)([job.name for job in jobs])
-    pool = ProcessPoolExecutor(workers, context, _begin, (channel, own if gpus else None))
-    with _sigterm_as_ctrl_c(), pool, display:
-        signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)  # of workers that start, too: until `_begin`
+    with ProcessPoolExecutor(workers, context, _begin, (channel, own if gpus else None)) as pool, display:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # of workers that start, too: until `_begin`
         futures = {job.name: pool.submit(_work, job) for job in jobs}
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
+        before_sigterm = signal.signal(signal.SIGTERM, _stop)
         ended: dict[str, JobResult] = {}
         try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             while len(ended) < len(jobs):
                 _forward(channel, display, len(ended))
                 before, ended = ended, {name: future.result() for name, future in futures.items() if future.done()}
@@ -132,23 +131,16 @@ def run_jobs(
                     worker.terminate()
                 at_work[0].join(30)
             raise
+        finally:
+            signal.signal(signal.SIGTERM, before_sigterm)
         _forward(channel, display, len(jobs))
         return ended
 
 
-@contextmanager
-def _sigterm_as_ctrl_c() -> Iterator[None]:
-    """Once: schedulers send it twice."""
-
-    def stop(*_: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def _stop(*_: object) -> None:
+    """At SIGTERM, which schedulers send twice, as at Ctrl-C."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def commits(folders: Iterable[Path]) -> str:
@@ -172,7 +164,7 @@ def _begin(channel: Any, gpus: Any) -> None:
     _channel = channel
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     if gpus is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpus.get()
 

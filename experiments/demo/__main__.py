@@ -30,4 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:  # while it loads
+        print("experiments.demo: stopped before it had begun", file=sys.stderr)
+        sys.exit(130)
