@@ -28,8 +28,7 @@ from crm.io.hub import PREFIX
 from crm.io.installed import commit
 from crm.prepare.config import PrepareConfig, TopicsConfig
 from crm.prepare.fetch import fetch
-from crm.prepare.leakage import find_leaks, queries_of, reference_folders
-from crm.prepare.split import SUITES, Placed, check_names, place
+from crm.prepare.split import SUITES, Placed, check_names, find_leaks, place, queries_of, reference_folders
 from crm.report.tables import csv_text, markdown_text
 from crm.schema import Preference
 

@@ -3,22 +3,37 @@
 Groups of near-duplicate prompts go to one part by a hash; prompts of a held-out topic are suite ``T``. Criteria of
 held-out broad topics are taken out of every row and are in suite ``C`` only: on the prompts of the test share, and on
 prompts that have no other criteria. ``D`` is the test share with the other criteria.
+
+Queries that benchmarks and banks have too are found by their first user turn: two are the same where their letters and
+digits nearly are (`crm.data.splits`).
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
+from pathlib import Path
 from typing import Any
 
 from crm.criteria.extraction import has_criteria
+from crm.data.catalogue import PUBLIC
 from crm.data.config import DataConfig
-from crm.data.splits import part_at, place_of_group, prompt_groups, warn_of_large_group
+from crm.data.public.pairs import Answer
+from crm.data.splits import (
+    NearDuplicates,
+    part_at,
+    place_of_group,
+    plain_text,
+    prompt_groups,
+    warn_of_large_group,
+)
+from crm.io.draws import grouped
+from crm.io.rows import Intake
 from crm.prepare.config import SplitConfig
-from crm.schema import Preference, prompt_key
+from crm.schema import Message, Preference, RecordError, messages, prompt_key, query_of
 
 SUITES = ("D", "T", "C")
 PARTS = ("train", "validation", *SUITES)
@@ -26,6 +41,10 @@ LARGEST_SHARE = 0.2
 """A topic with more of the rows than this is never drawn to be held out: too little would be left to learn from."""
 OTHER = "Other"
 """A topic by this name is none, and is never drawn."""
+BANKS = {"bank_alpacaeval": "*.json*", "bank_justeval": "outputs/*.json*"}
+"""Public banks under the root, and the files that hold their queries (``instruction``)."""
+SAVED = "queries.jsonl"
+"""Of a saved bank, the file of its queries (`crm.leaderboard.bank`)."""
 
 
 @dataclass(frozen=True)
@@ -136,3 +155,52 @@ def check_names(field: str, names: Sequence[str], known: Collection[str]) -> tup
         if name not in known:
             raise ValueError(f"{field}: {name!r} is not there; there are {'; '.join(sorted(known)) or 'none'}")
     return tuple(names)
+
+
+def find_leaks(queries: Iterable[str], references: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
+    """By reference set, the queries that it has too."""
+    index = NearDuplicates()
+    of_text = grouped(set(queries), _plain)
+    for text in of_text:
+        index.add(text)
+    return {
+        name: {query for text in set(texts) for near, _ in index.like(_plain(text)) for query in of_text[near]}
+        for name, texts in references.items()
+    }
+
+
+def reference_folders(root: str, banks: Collection[str], own: str) -> dict[str, Path]:
+    """Every public set and bank that is under ``root``, except ``own``; saved banks by their folder.
+
+    Raises ``ValueError`` for a bank that is not there.
+    """
+    public = {name: Path(root) / str(source.folder) for name, source in PUBLIC.items() if name != own}
+    public |= {name: Path(root) / name for name in BANKS}
+    for bank in banks:
+        if not (Path(bank) / SAVED).is_file():
+            raise ValueError(f"banks=[{bank}]: has no {SAVED}; give folders that hold a bank")
+    return {name: at for name, at in public.items() if at.is_dir()} | {bank: Path(bank) for bank in banks}
+
+
+def queries_of(name: str, folder: Path) -> set[str]:
+    """The queries of a reference set; rows of a public one that cannot be read are skipped."""
+    reading = Intake(strict=False)
+    if name in BANKS:
+        return {text for file in folder.glob(BANKS[name]) for text in reading.rows(file, _instruction)}
+    if name in PUBLIC:
+        return {row.query for row in PUBLIC[name].read(folder, reading)}
+    return set(Intake(strict=True).rows(folder / SAVED, _saved_query))
+
+
+def _instruction(row: dict[str, Any], _line: int) -> str:
+    return Answer.model_validate(row).instruction
+
+
+def _saved_query(row: dict[str, Any], _line: int) -> str:
+    if "prompt" not in row:
+        raise RecordError("prompt", "missing")
+    return query_of(messages(row["prompt"], "prompt"))
+
+
+def _plain(text: str) -> str:
+    return plain_text((Message("user", text),))
