@@ -95,7 +95,7 @@ def _search_path(words: Sequence[str]) -> list[str]:
 
 
 def job_text(command: str, words: Sequence[str]) -> str:
-    """The settings of a run, or the part of them that ``-p`` names, checked and with what ``auto`` became.
+    """The settings of a run, checked and with what ``auto`` became.
 
     Hydra would print what it composed, unchecked. Raises ``ValueError`` for what the run would.
     """
@@ -103,11 +103,7 @@ def job_text(command: str, words: Sequence[str]) -> str:
     folders = (word.partition("=")[2] for word in words if word.startswith("hydra.run.dir="))
     writes = "run_dir" in setting_names(schema(command))
     place = Path(next(folders, "outputs").strip("'\"")) if writes else None
-    settings, package = OmegaConf.structured(compose(command, overrides, place)), _options(words).package
-    part = OmegaConf.select(settings, package) if package else settings
-    if part is None:
-        raise ValueError(f"-p {package}: no such part; leave out -p to see all")
-    return OmegaConf.to_yaml(part) if OmegaConf.is_config(part) else f"{part}\n"
+    return OmegaConf.to_yaml(OmegaConf.structured(compose(command, overrides, place)))
 
 
 TABLES = {
@@ -189,7 +185,7 @@ def _text_for(name: str) -> str:
     words = rewrite_launched(words, name) if name in ON_DEVICES else words
     sys.argv[1:] = sorted(words, key=lambda word: word not in MULTIRUN)  # Hydra wants options before settings
     asked = _options(sys.argv[1:])
-    return job_text(name, sys.argv[1:]) if asked.cfg == "job" and not asked.multirun else ""
+    return job_text(name, sys.argv[1:]) if asked.cfg == "job" and not (asked.multirun or asked.package) else ""
 
 
 def _run(name: str, config: Any, command: Sequence[str]) -> float | None:
