@@ -76,7 +76,7 @@ def test_six_tables_hold_the_runs_numbers_and_only_what_is_missing_is_trained(
     shutil.rmtree(start / "model")
     trained.clear()
     assert reproduce.main([*command, "--tables", "1"]) == 0
-    assert trained == [start, *(job.folder for job in plan.jobs if job.start == start / "model")]
+    assert trained == [start], "those that start from it do so from the same weights"
     assert {path.name: path.read_bytes() for path in out.glob("[0-9]*.csv")} == before
 
 
