@@ -105,11 +105,7 @@ class CrmJudge:
 
 
 def open_checkpoint(
-    checkpoint: str | Path,
-    *,
-    batch_size: int = 64,
-    precision: str = "32-true",
-    packing: Packing | None = Packing(4096),  # noqa: B008
+    checkpoint: str | Path, *, batch_size: int = 64, precision: str = "32-true", packing: Packing | None = None
 ) -> tuple[CrmJudge, dict[str, Any]]:
     """A model folder, a run folder or a hub's model as a judge, and its manifest.
 

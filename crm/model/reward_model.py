@@ -91,7 +91,8 @@ class RewardModel(nn.Module):
             assert batch.texts is not None, "encoded for another head"
             output: HeadOutput = self.score(self._states(batch).flatten(0, 1), batch.texts)
             return output
-        return read_head(self.head, self.score, self._read(batch))
+        states = self._read_forest(batch) if isinstance(batch, ForestBatch) else self._read_padded(batch)
+        return read_head(self.head, self.score, states)
 
     @torch.no_grad()
     def standardise(self, batch: Batch) -> None:
@@ -99,16 +100,24 @@ class RewardModel(nn.Module):
         assert isinstance(self.score, LateHead) and batch.texts is not None
         self.score.standardise(self._states(batch).flatten(0, 1).float(), batch.texts)
 
-    def _read(self, batch: Batch) -> torch.Tensor:
+    def _read_padded(self, batch: PaddedBatch) -> torch.Tensor:
         """(B, 2, H): states at the read positions."""
-        if isinstance(batch, PaddedBatch):
+        if not self.prunes:
             return self._states(batch)[batch.rows, batch.positions]
+        reads = torch.zeros(len(batch.input_ids), 2, dtype=torch.int64, device=batch.rows.device)
+        slots = torch.arange(2, device=reads.device).expand_as(batch.rows)
+        reads[batch.rows, slots] = batch.positions
+        return self._states(batch, read_positions=reads)[batch.rows, slots]
+
+    def _read_forest(self, batch: ForestBatch) -> torch.Tensor:
+        """(B, 2, H): states at the read tokens."""
         if not self.prunes:
             return self._states(batch)[0, batch.read_tokens][batch.reads]
-        return self._states(batch, read_tokens=batch.read_tokens, read_mask=batch.read_mask)[0, batch.reads]
+        reads = {"read_positions": batch.read_tokens[None], "read_mask": batch.read_mask}
+        return self._states(batch, **reads)[0, batch.reads]
 
     def _states(self, batch: Batch, **reads: Any) -> torch.Tensor:
-        """(S, T, H), or of a forest (1, R, H) where only some tokens are read."""
+        """(S, T, H), or (S, R, H) where only some positions are read."""
         backbone: Any = self.backbone
         if isinstance(batch, ForestBatch):
             inputs = forest_inputs(batch.input_ids, batch.position_ids, batch.tree_mask)

@@ -32,7 +32,7 @@ END_TOKENS = re.compile(r"\s*(<\|\w+\|>\s*|</s>\s*|<eos>\s*|<end_of_turn>\s*)+\Z
 
 
 def grpo_reward(
-    judge: str | Path | Judge, *, criteria: str = "criteria", prompt: str | None = None
+    judge: str | Path | Judge, *, criteria: str = "criteria", prompt: str | None = None, batch_size: int = 32
 ) -> Callable[..., list[Reward]]:
     """A reward function for TRL's GRPOTrainer and RLOOTrainer, by a checkpoint folder, a model of a hub, or any judge.
 
@@ -43,7 +43,7 @@ def grpo_reward(
     criteria too. Rewards are in nats. Raises ``ValueError`` for a folder without a model. TRL logs by the function's
     ``__name__``.
     """
-    rewards = open_rewards(judge)
+    rewards = open_rewards(judge, batch_size)
 
     def crm(
         prompts: Sequence[Any],

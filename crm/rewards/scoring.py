@@ -138,14 +138,14 @@ class Rewards:
         return (reading for portion in self.judge.read(asked) for reading in portion)
 
 
-def open_rewards(judge: str | Path | Judge) -> Rewards:
+def open_rewards(judge: str | Path | Judge, batch_size: int = 32) -> Rewards:
     """Rewards by a judge, or by the model of a checkpoint folder or of a hub's ``owner/name``, read in float32.
 
     Raises ``ValueError`` for a folder without a model.
     """
     if not isinstance(judge, str | Path):
         return Rewards(judge)
-    return Rewards(open_checkpoint(judge, batch_size=32)[0])
+    return Rewards(open_checkpoint(judge, batch_size=batch_size)[0])
 
 
 def _by_vectors(reader: LateReader, groups: Sequence[Group]) -> list[list[Reward]]:

@@ -27,6 +27,7 @@ from crm.data.splits import Splits, split_by_prompt
 from crm.io.files import replace_file
 from crm.io.installed import commit
 from crm.judges.crm_judge import open_checkpoint
+from crm.model.batching.plans import packing_named
 from crm.report.tables import write_table
 from crm.schema import Preference
 from experiments.command import answered, parsed
@@ -158,7 +159,7 @@ def suites_of(name: str, root: str, most: int) -> dict[str, list[Preference]]:
 
 def asked(checkpoint: Path, suites: dict[str, list[Preference]], name: str) -> pd.DataFrame:
     """A row a comparison, each text read once."""
-    judge = open_checkpoint(checkpoint, batch_size=64, precision="32-true")[0]
+    judge = open_checkpoint(checkpoint, batch_size=64, precision="32-true", packing=packing_named("tree", 4096))[0]
     return read_suites(judge, suites, partial(track, description=name))
 
 

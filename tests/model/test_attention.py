@@ -42,6 +42,7 @@ def test_forests_and_pruned_layers_give_what_full_padded_batches_give(head, arch
     assert_same(outcome(model, forest), expected)
     model.prunes = True
     assert_same(outcome(model, forest), expected)
+    assert_same(outcome(model, padded), expected)
 
 
 def test_checkpointing_float32_and_bfloat16_read_forests_too(make_model, encoded) -> None:
@@ -57,12 +58,12 @@ def test_checkpointing_float32_and_bfloat16_read_forests_too(make_model, encoded
 
 
 def test_the_last_layer_computes_only_what_is_read(make_model, encoded) -> None:
-    model, batch = make_model("pairwise_span"), collate_forest(encoded("pairwise_span"))
+    model, batch = make_model("pairwise_span"), collate(encoded("pairwise_span"), pad_id=0)
     sizes = []
     for layer in model.backbone.layers:
         layer.mlp.register_forward_hook(lambda _module, inputs, _output: sizes.append(inputs[0].shape[1]))
     model(batch)
-    assert sizes == [batch.input_ids.shape[1], len(batch.read_tokens)]
+    assert sizes == [batch.input_ids.shape[1], 2]
 
 
 def test_other_architectures_and_sliding_windows_are_computed_in_full(encoded) -> None:

@@ -5,9 +5,9 @@ otherwise calls what the model had before. On a CPU it is one scaled dot product
 torch's variable-length attention for the whole row, where this release and device have it.
 
 A head reads one or two positions of a sequence. Below the last layer every position matters to those; in the last
-layer the others matter only as keys and values, so that in a forest their queries, attention output and MLP are not
-computed. The result is exact. It saves most of the last layer: much of a model of two layers, little of one of 28.
-Gradient checkpointing leaves a pruned layer out: it keeps little more than its keys and values.
+layer the others matter only as keys and values, so their queries, attention output and MLP need not be computed. The
+result is exact. It saves most of the last layer: much of a model of two layers, little of one of 28. Gradient
+checkpointing leaves a pruned layer out: it keeps little more than its keys and values.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import dropout as dropped_out
+from torch.nn.functional import scaled_dot_product_attention, softmax
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -167,10 +168,11 @@ def _attend_in_groups(
 
 
 def prune_last_layer(backbone: PreTrainedModel) -> bool:
-    """Let the last layer take ``read_tokens`` (R,); False, and nothing changed, for an architecture not known.
+    """Let the last layer take ``read_positions`` (S, R); False, and nothing changed, for an architecture not known.
 
-    Afterwards ``backbone(..., read_tokens=t, read_mask=m).last_hidden_state`` of a forest is (1, R, H), the states at
-    those tokens, of which ``read_mask`` says what they see. Without these the backbone answers as before.
+    Afterwards ``backbone(..., read_positions=p).last_hidden_state`` is (S, R, H), the states at those positions, and
+    without that argument the backbone answers as before. Sequences must be padded on the right, or S be 1 and the row a
+    forest, ``tree_mask`` then saying what its tokens see and ``read_mask`` what those that are read see.
     """
     layer: Any = backbone.layers[-1]  # type: ignore[index]
     if not is_known(layer):
@@ -185,22 +187,42 @@ def is_known(layer: Any) -> bool:
 
 
 def _forward(
-    layer: Any, states: Tensor, read_tokens: Tensor | None = None, read_mask: TreeMask | None = None, **others: Any
+    layer: Any, states: Tensor, read_positions: Tensor | None = None, read_mask: TreeMask | None = None, **others: Any
 ) -> Any:
-    """(1, R, H): the layer's output at ``read_tokens`` (R,) of ``states`` (1, N, H); of all without them."""
-    if read_tokens is None:
+    """(S, R, H): the layer's output at ``read_positions`` (S, R) of ``states`` (S, T, H); of all without them."""
+    if read_positions is None:
         return type(layer).forward(layer, states, **others)
-    assert read_mask is not None
-    residual, normed, attention = states[:, read_tokens], layer.input_layernorm(states), layer.self_attn
-    at_keys = [table[:, None] for table in others["position_embeddings"]]
-    at_queries = [table[:, :, read_tokens] for table in at_keys]
-    keys = _rotated(_heads(attention, attention.k_proj(normed), "k_norm"), *at_keys)
-    queries = _rotated(_heads(attention, attention.q_proj(normed[:, read_tokens]), "q_norm"), *at_queries)
-    values = _heads(attention, attention.v_proj(normed))
-    dropout = attention.attention_dropout if attention.training else 0.0
-    seen = attend_tree(queries, keys, values, read_mask, scaling=attention.scaling, dropout=dropout).flatten(2)
-    residual = residual + attention.o_proj(seen)
+    rows = torch.arange(len(states), device=states.device)[:, None]
+    residual, normed = states[rows, read_positions], layer.input_layernorm(states)
+    attended = _attend(layer.self_attn, normed, read_positions, others["position_embeddings"], read_mask)
+    residual = residual + layer.self_attn.o_proj(attended)
     return residual + layer.mlp(layer.post_attention_layernorm(residual))
+
+
+def _attend(
+    attention: Any, states: Tensor, positions: Tensor, rotations: tuple[Tensor, Tensor], tree_mask: TreeMask | None
+) -> Tensor:
+    """(S, R, heads * head_dim): what ``positions`` (S, R) of ``states`` (S, T, H) gather from those up to their own."""
+    rows = torch.arange(len(states), device=states.device)[:, None]
+    at_keys = [table[:, None] for table in rotations]
+    at_queries = [table.expand(len(states), -1, -1)[rows, positions][:, None] for table in rotations]
+    keys = _rotated(_heads(attention, attention.k_proj(states), "k_norm"), *at_keys)
+    queries = _rotated(_heads(attention, attention.q_proj(states[rows, positions]), "q_norm"), *at_queries)
+    values = _heads(attention, attention.v_proj(states))
+    dropped = attention.attention_dropout if attention.training else 0.0
+    if tree_mask is not None:
+        seen: Tensor = attend_tree(queries, keys, values, tree_mask, scaling=attention.scaling, dropout=dropped)
+        return seen.flatten(2)
+    # Several query heads share a key head: they are read as if they were further positions of it. Written out, since
+    # for one or two queries the fused kernel's backward was the most costly part of a small step in bfloat16 on CPU.
+    sequences, heads, reads, size = queries.shape
+    groups = attention.num_key_value_groups
+    logits = queries.reshape(sequences, -1, groups * reads, size) @ keys.transpose(-1, -2)
+    visible = torch.arange(states.shape[1], device=states.device) <= positions[:, None, :, None]
+    logits = (logits.float() * attention.scaling).masked_fill(~visible.repeat(1, 1, groups, 1), float("-inf"))
+    weights = dropped_out(softmax(logits, dim=-1), dropped)
+    gathered = (weights.to(values.dtype) @ values).reshape(sequences, heads, reads, size)
+    return gathered.transpose(1, 2).flatten(2)
 
 
 def _heads(attention: Any, projected: Tensor, norm: str = "no norm") -> Tensor:
