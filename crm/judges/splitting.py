@@ -17,7 +17,8 @@ _STRONG = re.compile(
 )
 _WEAK = re.compile(
     r"\b(?:a (?:little )?bit|a little|slightly|somewhat|ideally|if possible|would be nice|wouldn['’]t hurt|"
-    r"(?:is|are) (?:welcome|fine|ok(?:ay)?)|now and then|not that important|a touch|preferably|at most a)\b",
+    r"(?:is|are) (?:welcome|fine|ok(?:ay)?)(?!.*\b(?:but|prefer|better|rather)\b)|"
+    r"now and then|not that important|a touch|preferably|at most a)\b",
     re.IGNORECASE,
 )
 _HARD = re.compile(r"(?<=\w\w[.!?;])\s+|\n+|;\s+|\s*\|\s*|\s+[–—-]\s+")

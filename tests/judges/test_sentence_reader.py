@@ -136,6 +136,7 @@ def test_how_much_a_clause_counts_is_read_too() -> None:
     assert [clause.weight for clause in bundled_reader().read("above all short answers")] == [STRONG]
     assert [clause.weight for clause in bundled_reader().read("ideally some examples")] == [WEAK]
     assert [clause.weight for clause in bundled_reader().read("short answers")] == [1]
+    assert [clause.weight for clause in bundled_reader().read("lists are ok but I prefer prose")] == [1]
 
 
 def test_what_was_wrong_is_asked_for_alone_too() -> None:
