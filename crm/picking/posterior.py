@@ -18,7 +18,9 @@ from crm.picking.criteria import Contrasts, PoolEntry
 from crm.report.statistics import Floats, Indices
 
 SAME = 1.0
-"""Half the width, in log-odds, of the band in which two answers are the same to a person."""
+"""Half the width, in log-odds, of the band in which two answers are the same to a person of whom nothing is known."""
+BELIEVED = 2
+"""Picks that outweigh it: who never picks "same" has no band, and their picks say less than it would have them say."""
 LAPSES = 0.05
 """Share of picks that say nothing."""
 SHARPNESS = 2.0
@@ -31,8 +33,8 @@ LARGEST = 3.0
 """Standard deviation of a weight that matters as much as any may: at a usual difference, 19 picks of 20."""
 ROUNDS, CLOSE, LONGEST = 50, 1e-3, 2.0
 """Steps at most, the change of a weight that is none, and the most that it changes in a step."""
-SURE = 0.9
-"""Probability of a weight's sign from which a criterion is named."""
+SURE = 0.975
+"""Probability of a weight's sign from which a criterion is named: its 95 % limits exclude 0."""
 LEAST = 0.25
 """Log-odds for one standard deviation below which a criterion does not matter."""
 RANKING_DRAWS = 64
@@ -56,20 +58,27 @@ class Evidence:
     def __len__(self) -> int:
         return len(self.choices)
 
+    @property
+    def band(self) -> float:
+        """As `SAME`, of this person: by how often they pick it."""
+        usual = BELIEVED * np.tanh(SAME / 2)
+        share = ((self.choices == CHOICES.index("same")).sum() + usual) / (len(self) + BELIEVED)
+        return float(2 * np.arctanh(share))
+
     def rows(self, kept: Indices | np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Evidence:
         """Of some of the picks."""
         return Evidence(self.differences[kept], self.choices[kept], self.shown[kept], self.reasons[kept])
 
 
-def probabilities(utility: Floats) -> Floats:
+def probabilities(utility: Floats, band: float = SAME) -> Floats:
     """(..., 3) in the order of `CHOICES` for utility differences (...), lapses among them."""
-    left, right = special.expit(utility - SAME), special.expit(-utility - SAME)
+    left, right = special.expit(utility - band), special.expit(-utility - band)
     return np.asarray(LAPSES / 3 + (1 - LAPSES) * np.stack((left, 1 - left - right, right), axis=-1))
 
 
-def slopes(utility: Floats) -> Floats:
+def slopes(utility: Floats, band: float) -> Floats:
     """(..., 3): derivatives of `probabilities` by the utility difference."""
-    left, right = special.expit(utility - SAME), special.expit(-utility - SAME)
+    left, right = special.expit(utility - band), special.expit(-utility - band)
     rising, falling = left * (1 - left), -right * (1 - right)
     return np.asarray((1 - LAPSES) * np.stack((rising, -rising - falling, falling), axis=-1))
 
@@ -89,8 +98,8 @@ def log_likelihood(weights: Floats, evidence: Evidence) -> tuple[float, Floats]:
     """Of all picks and reasons, and its gradient (K,)."""
     utility = evidence.differences @ weights
     every, place = np.arange(len(evidence)), evidence.choices
-    found = probabilities(utility)[every, place]
-    gradient = evidence.differences.T @ (slopes(utility)[every, place] / found)
+    found = probabilities(utility, evidence.band)[every, place]
+    gradient = evidence.differences.T @ (slopes(utility, evidence.band)[every, place] / found)
     known = _known(evidence)
     if not known.any():
         return float(np.log(found).sum()), gradient
@@ -106,7 +115,7 @@ def log_likelihood(weights: Floats, evidence: Evidence) -> tuple[float, Floats]:
 def information(weights: Floats, evidence: Evidence) -> Floats:
     """(K, K) Fisher information of all picks and reasons; never negative, whatever was picked."""
     utility = evidence.differences @ weights
-    per_pick = (slopes(utility) ** 2 / probabilities(utility)).sum(axis=-1)
+    per_pick = (slopes(utility, evidence.band) ** 2 / probabilities(utility, evidence.band)).sum(axis=-1)
     found = evidence.differences.T @ (per_pick[:, None] * evidence.differences)
     known = _known(evidence)
     if known.any():
@@ -145,17 +154,21 @@ class Posterior:
         return np.asarray(self.mean + away / np.sqrt(rng.gamma(shape, 1 / shape, size=away.shape)))
 
 
-def fit(evidence: Evidence, prior: Floats) -> Posterior:
-    """The posterior of K weights whose prior means are ``prior`` (K,); with no picks it is the prior's normal."""
-    weights, precision = prior.copy(), np.full(len(prior), SHAPE / RATE)
+def fit(evidence: Evidence, prior: Floats, sparse: bool = True) -> Posterior:
+    """The posterior of K weights whose prior means are ``prior`` (K,); with no picks it is the prior's normal.
+
+    Without ``sparse`` the prior is wide: each weight matters.
+    """
+    weights, precision = prior.copy(), np.full(len(prior), SHAPE / RATE if sparse else LARGEST**-2)
     covariance = np.diag(1 / precision)
     for _ in range(ROUNDS if len(evidence) else 0):
         covariance = np.asarray(np.linalg.inv(information(weights, evidence) + np.diag(precision)), dtype=np.float64)
         _, gradient = log_likelihood(weights, evidence)
         step = covariance @ (gradient - precision * (weights - prior))
         weights = weights + np.clip(step, -LONGEST, LONGEST)
-        precision = (SHAPE + 0.5) / (RATE + ((weights - prior) ** 2 + np.diag(covariance)) / 2)
-        precision = np.maximum(precision, LARGEST**-2)
+        if sparse:
+            precision = (SHAPE + 0.5) / (RATE + ((weights - prior) ** 2 + np.diag(covariance)) / 2)
+            precision = np.maximum(precision, LARGEST**-2)
         if np.abs(step).max() < CLOSE:
             break
     return Posterior(weights, (covariance + covariance.T) / 2)
