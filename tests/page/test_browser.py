@@ -360,6 +360,8 @@ def test_every_view_is_accessible(browser: Any, address: str, width: int, scheme
         press("ArrowRight")
         expect(page.locator("[data-choice=right]")).to_have_attribute("aria-pressed", "true")
         check(page, "picking")
+        page.set_viewport_size({"width": 390, "height": 850})
+        assert page.locator(".pair > div").nth(1).inner_text().startswith("The second\n"), "whose button it is"
 
 
 def check(page: Any, where: str) -> None:
@@ -415,7 +417,7 @@ def test_picks_become_chips(browser: Any, address: str) -> None:
 
 
 def test_a_pick_counts_once_and_for_what_it_was_made_on(browser: Any, address: str) -> None:
-    """Neither a double click, nor a late answer, nor Back meanwhile changes it; its link gives the same ranking."""
+    """Neither a double click, nor a late answer, nor Back, nor a reload changes it; its link gives the same ranking."""
     with opened(browser, address) as page:
         page.goto(f"{address}/?criteria=short+answers&weights=0.5")
         page.get_by_text("Questions and models").click()
@@ -437,12 +439,17 @@ def test_a_pick_counts_once_and_for_what_it_was_made_on(browser: Any, address: s
         page.get_by_role("button", name="Not sure? Pick between answers").click()
         expect(title).to_have_text("Which answer do you prefer? Pick 4")
         page.go_back()
+        expect(page.locator("#ranking")).to_be_visible()
+        page.reload()
+        page.go_forward()
+        expect(title).to_have_text("Which answer do you prefer? Pick 4")
+        page.reload()
+        expect(title).to_have_text("Which answer do you prefer? Pick 4")
         page.get_by_role("button", name="Stop here and rank").click()
         expect(page.locator(".chip").last).to_contain_text("from 3 picks")
         complete(page)
         headline(page, re.compile("for you$|^Not enough signal"))
         expect(page.locator("#filters-caption")).to_have_text("all; 30 questions")
-        expect(page.get_by_label("Number of questions")).to_have_value("30")
         rates = "#rows .row .number:not(.own)"
         before = page.locator(rates).all_inner_texts()
         page.reload()

@@ -2,7 +2,7 @@
 
 import { MOST, addLine, mistake, showChips, showChoice, showExamples, showFilters } from './chips.js';
 import { byId, el, plural } from './dom.js';
-import { readVotes, startPicking } from './pick.js';
+import { followHistory, readVotes, startPicking } from './pick.js';
 import { showRows, showWhy, verdict } from './rows.js';
 import { Unreachable, ask, baseline, fromQuery, general, line, newest, ownLines, page, picksAsked, profileOf, refused, rowsShown, toQuery, unpriced } from './state.js';
 import { views } from './views.js';
@@ -72,7 +72,7 @@ async function splitLines(signal) {
   if (others.length) return splitLines(signal);
   wanted.lines = lines;
   page.step = { ...found, profile };
-  history.replaceState(null, '', `?${toQuery(wanted)}`);
+  history.replaceState(history.state, '', `?${toQuery(wanted)}`);
 }
 
 /** A clause in words that were typed: of "I hate lists and headings" it dislikes headings, not: likes no headings. @param {any} one @param {any} each @returns {any} */
@@ -178,6 +178,7 @@ function listen() {
     page.example = page.started = false;
     if (byId('filters').open) showFilters(byId('filters'));
     restart();
+    followHistory();
   });
 }
 
@@ -194,6 +195,7 @@ async function start() {
   listen();
   showExamples();
   restart();
+  followHistory();
   if (waiting) addLine(byId('words').value);
 }
 

@@ -1,23 +1,42 @@
 /** Not sure? Pick between two answers, or give votes, until the page knows what you care about. */
 
-import { showFilters } from './chips.js';
 import { byId, el, markdown, plural, rounded } from './dom.js';
 import { ask, line, newest, ownLines, page, profileOf } from './state.js';
 import { savePicks } from './views.js';
 
-/** @type {any} held while somebody looks at something else */
+/** @type {any} */
 let session = null;
 const turn = newest();
 
+/** What waits in this tab; null where its storage is blocked. @param {any} [given] to hold from now on */
+function held(given) {
+  try {
+    if (given) sessionStorage.setItem('picks', JSON.stringify(given));
+    return JSON.parse(sessionStorage.getItem('picks') || 'null');
+  } catch { return null; }
+}
+
+/** By the button, or where history leads to it. */
 export async function startPicking() {
   const profile = profileOf({ ...page.wanted, lines: ownLines() });
-  const typed = ownLines();
+  session = session || held();
   if (JSON.stringify(session?.profile) !== JSON.stringify(profile)) {
-    session = { profile, typed, picks: [], seed: Math.floor(Math.random() * 2 ** 31), bank: '', reply: null };
+    session = { profile, typed: ownLines(), picks: [], seed: Math.floor(Math.random() * 2 ** 31), bank: '' };
   }
-  session.wanted = page.wanted; // Back replaces it
+  if (!history.state?.picking) history.pushState({ picking: true }, '');
   open(true);
   await next();
+}
+
+/** As the place in the history says. */
+export function followHistory() {
+  if (history.state?.picking) startPicking();
+  else if (!byId('picking').hidden) close();
+}
+
+function close() {
+  turn();
+  open(false);
 }
 
 /** While somebody picks, nothing else can be changed. @param {boolean} picking */
@@ -36,6 +55,7 @@ async function next() {
   try {
     session.reply = await ask('picks', { profile, picks, seed, bank }, signal);
     session.bank = session.reply.bank;
+    held({ profile, typed: session.typed, picks, seed, bank: session.bank });
     show();
   } catch (error) {
     if (!signal.aborted) byId('picking').replaceChildren(el('p', { class: 'wrong', role: 'alert' }, error.message),
@@ -44,20 +64,20 @@ async function next() {
 }
 
 /** Picks wait only as long as what they were made for. */
-const leave = (text = 'Leave (your picks wait until you change a line or filter)') =>
-  el('button', { onclick: () => { turn(); open(false); } }, text);
-const again = () => el('button', { onclick: () => { session = null; return startPicking(); } }, 'Start again');
+const leave = () => el('button', { onclick: () => history.back() }, 'Leave (your picks wait until you change a line or filter)');
+const again = () => el('button', { onclick: () => { session = { profile: null }; return startPicking(); } }, 'Start again');
 
 function show() {
   const { reply } = session;
   if (reply.ended) return showEnd();
   const title = el('h2', { tabindex: -1 }, `Which answer do you prefer? Pick ${reply.picked + 1}`);
+  const key = (arrow) => el('span', { class: 'wide' }, ` (${arrow})`);
   const side = (name, text) => el('div', {},
-    el('button', { 'data-choice': name, onclick: () => choose(name) }, name === 'left' ? '← This one' : 'This one →'),
+    el('button', { 'data-choice': name, onclick: () => choose(name) }, ...(name === 'left' ? ['The first', key('←')] : ['The second', key('→')])),
     el('div', { class: 'answer', tabindex: 0 }, ...markdown(text)));
   byId('picking').replaceChildren(title, el('p', {}, el('em', {}, reply.next.text)),
     el('div', { class: 'pair' }, side('left', reply.next.left_text), side('right', reply.next.right_text)),
-    el('div', { class: 'line' }, el('button', { 'data-choice': 'same', onclick: () => choose('same') }, 'The same to me (↓)')),
+    el('div', { class: 'line' }, el('button', { 'data-choice': 'same', onclick: () => choose('same') }, 'The same to me', key('↓'))),
     el('div', { id: 'reasons', class: 'line', role: 'group', 'aria-label': 'Because of', tabindex: -1 }), soFar(reply),
     el('div', { class: 'line' }, reply.picked > 0 && el('button', { onclick: back }, 'Back'),
       reply.picked > 0 && el('button', { onclick: take }, 'Stop here and rank'), leave()));
@@ -108,7 +128,7 @@ function showEnd() {
   const asked = { profile: session.profile, picks: session.picks, seed: session.seed, bank: session.bank };
   byId('picking').replaceChildren(title, el('p', {}, none + undecided), criteria(reply.criteria),
     el('div', { class: 'line' }, el('button', { class: 'strong', onclick: take }, 'Show my ranking'),
-      el('button', { onclick: back }, 'Back'), savePicks(asked), leave()));
+      el('button', { onclick: back }, 'Back'), again(), savePicks(asked), leave()));
   title.focus();
 }
 
@@ -122,11 +142,10 @@ const lines = (found) => found.map((one) => line(one.text, one.kind, Math.min(10
 /** The ranking over what the picks say, and what they say as chips. */
 function take() {
   if (!session.reply) return;
-  const { picks, seed, bank, typed, reply, wanted } = session;
+  const { picks, seed, bank, typed, reply } = session;
   session = null;
   page.example = false;
-  page.wanted = { ...wanted, lines: lines(reply.criteria) };
-  showFilters(byId('filters'));
+  page.wanted.lines = lines(reply.criteria);
   open(false);
   page.changed('words', { picks, seed, bank, typed });
 }
@@ -134,8 +153,8 @@ function take() {
 /** What somebody's votes show. @param {File} file */
 export async function readVotes(file) {
   open(true);
-  const [signal, close] = [turn(), leave('Close')];
-  byId('picking').replaceChildren(el('p', { role: 'status' }, 'Reading your votes …'), close);
+  const [signal, shut] = [turn(), el('button', { onclick: close }, 'Close')];
+  byId('picking').replaceChildren(el('p', { role: 'status' }, 'Reading your votes …'), shut);
   try {
     const found = await ask('votes', { file: await file.text(), name: file.name }, signal);
     const { agreed, asked } = found.agreement;
@@ -145,15 +164,16 @@ export async function readVotes(file) {
       open(false);
       page.changed('words');
     } }, 'Rank by these');
-    const title = el('h2', { tabindex: -1 }, `What your ${plural(found.votes, 'vote')} show`);
+    const clear = found.criteria.length > 0;
+    const title = el('h2', { tabindex: -1 }, clear ? `What your ${plural(found.votes, 'vote')} show` : 'Your votes show nothing clear');
     byId('picking').replaceChildren(title,
-      el('p', {}, found.criteria.length ? `These criteria predict ${agreed} of ${asked} votes for a side, each from the others.`
-        : 'They say nothing clear about any criterion that is known here.',
+      el('p', {}, clear ? `These criteria predict ${agreed} of the ${plural(asked, 'vote')} between answers that differ in them, each from the others.`
+        : `Votes for random sides would look the same.${found.more ? ` About ${found.more} more might show what you like.` : ''}`,
       found.unread > 0 && ` ${plural(found.unread, 'vote')} could not be read.`),
-      criteria(found.criteria), el('div', { class: 'line' }, found.criteria.length > 0 && use, close));
+      criteria(found.criteria), el('div', { class: 'line' }, clear && use, shut));
     title.focus();
   } catch (error) {
-    if (!signal.aborted) byId('picking').replaceChildren(el('p', { class: 'wrong', role: 'alert' }, error.message), close);
+    if (!signal.aborted) byId('picking').replaceChildren(el('p', { class: 'wrong', role: 'alert' }, error.message), shut);
   }
 }
 
