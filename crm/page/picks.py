@@ -23,8 +23,9 @@ from crm.leaderboard.bank.bank import Bank
 from crm.page.profile import Profile
 from crm.page.ranker import Ranker, refusal
 from crm.picking.criteria import LEAST_UNIT, Contrasts, PoolEntry, contrasts, joined
-from crm.picking.posterior import weighted_criteria
+from crm.picking.posterior import WeightedCriterion, weighted_criteria
 from crm.picking.session import Pair, Pick, Session
+from crm.report.statistics import Floats
 from crm.schema import Preference, query_of
 from crm.web import Body
 
@@ -107,7 +108,7 @@ class Picking:
             "ended": session.ended,
             "decided": session.decided,
             "next": None if session.ended else _next_pair(session, part, entries),
-            "criteria": _criteria(session, entries, profile.lines),
+            "criteria": _criteria(weighted_criteria(session.posterior, entries), seen.units, entries, profile.lines),
             "agreement": {"agreed": agreed, "asked": counted},
             "undecided": [part.authors[place] for place in first] if len(first) > 1 else [],
             "leaderboard": _leaderboard(session, part),
@@ -127,16 +128,14 @@ class Picking:
 
     def proposals(self, asked: VotesRequest) -> dict[str, Any]:
         """Criteria that votes show, and how many of the votes they predict. Raises ``ValueError`` for a file."""
-        from crm.picking.from_votes import conversations, session_of  # torch comes with it
+        from crm.picking.from_votes import conversations, shown_by  # torch comes with it
 
         rows = _read_votes(asked.file, asked.name)
         talks, score = conversations(rows), self.ranker.scorer.score_texts
         sides = ([getattr(entry, side) for entry in self.pool] for side in ("like", "opposite"))
-        session = session_of(rows, *(score(texts, talks) for texts in sides))
-        agreed, counted = session.agreement(random_only=False)
-        agreement = {"agreed": agreed, "asked": counted}
-        return {"votes": len(session.picks), "unread": len(rows) - len(session.picks),
-                "criteria": _criteria(session, self.pool, ()), "agreement": agreement}  # fmt: skip
+        taste, units = shown_by(rows, self.pool, *(score(texts, talks) for texts in sides))
+        return {"votes": taste.votes, "unread": taste.unread, "criteria": _criteria(taste.criteria, units, self.pool),
+                "agreement": {"agreed": taste.agreed, "asked": taste.asked}, "more": taste.more}  # fmt: skip
 
     def _part(self, asked: PicksRequest) -> tuple[Bank, str]:
         """The part of the bank that is picked on, and the digest of all that places of picks stand for."""
@@ -233,7 +232,9 @@ def _next_pair(session: Session, part: Bank, entries: Sequence[PoolEntry]) -> di
     return asdict(pair) | texts | {"reasons": reasons}
 
 
-def _criteria(session: Session, entries: Sequence[PoolEntry], typed: Sequence[str]) -> list[dict[str, Any]]:
+def _criteria(
+    weighted: Sequence[WeightedCriterion], sizes: Floats, entries: Sequence[PoolEntry], typed: Sequence[str] = ()
+) -> list[dict[str, Any]]:
     """As lines of a profile, weighted as these, without those in which no two responses differ.
 
     What speaks against a typed line is a dislike of its text.
@@ -241,15 +242,15 @@ def _criteria(session: Session, entries: Sequence[PoolEntry], typed: Sequence[st
     against = {NOT + text: text for text in typed}
     units = {
         side: unit
-        for entry, unit in zip(entries, session.contrasts.units.tolist(), strict=True)
+        for entry, unit in zip(entries, sizes.tolist(), strict=True)
         for side in (entry.like, entry.opposite)
         if unit > LEAST_UNIT
     }
     found = []
-    for one in (each for each in weighted_criteria(session.posterior, entries) if each.text in units):
-        sizes = {name: getattr(one, name) / units[one.text] for name in ("weight", "low", "high")}
+    for one in (each for each in weighted if each.text in units):
+        counts = {name: getattr(one, name) / units[one.text] for name in ("weight", "low", "high")}
         kind = "dislike" if one.text in against else "like"
-        found.append({"text": against.get(one.text, one.text), "kind": kind, **sizes})
+        found.append({"text": against.get(one.text, one.text), "kind": kind, **counts})
     return found
 
 

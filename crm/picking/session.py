@@ -7,11 +7,12 @@ answer is, less how unsure it would be if the weights were known. Letters: C pai
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 from scipy import special
 
 from crm.picking.criteria import Contrasts
@@ -166,28 +167,29 @@ class Session:
         places = offered(gap[None], self.posterior)[0]
         return tuple(places[gap[places] != 0].tolist())
 
-    def agreement(self, *, random_only: bool = True) -> tuple[int, int]:
-        """Of how many picks between left and right the judge predicts the side, and their number.
-
-        Each is predicted from the picks of `FOLDS` - 1 of as many parts, its own left out. Over pairs drawn at random
-        it is an unbiased estimate; the other pairs were chosen because they are hard.
-        """
-        agreed = asked = 0
-        for fold in range(min(FOLDS, len(self.picks))):
-            own = np.arange(fold, len(self.picks), FOLDS)
-            weights = fit(self.evidence.rows(np.delete(np.arange(len(self.picks)), own)), self._prior).mean
-            for place in own.tolist():
-                pick = self.picks[place]
-                if pick.choice == "same" or (random_only and not pick.pair.random):
-                    continue
-                asked += 1
-                predicted = np.sign(self.evidence.differences[place] @ weights)  # 0, no side, agrees with none
-                agreed += int(predicted == 1 - CHOICES.index(pick.choice))
-        return agreed, asked
+    def agreement(self) -> tuple[int, int]:
+        """`foreseen` of pairs drawn at random: an unbiased estimate, as others were chosen because they are hard."""
+        random = np.array([pick.pair.random for pick in self.picks], dtype=np.bool_)
+        return foreseen(self.evidence, lambda others: fit(others, self._prior).mean, random)
 
     def _random(self, what: str) -> np.random.Generator:
         """Draws that depend on the seed, the number of picks and what they are for."""
         return np.random.default_rng([self.seed, len(self.picks), sum(map(ord, what))])
+
+
+def foreseen(
+    evidence: Evidence, learn: Callable[[Evidence], Floats], counted: npt.NDArray[np.bool_]
+) -> tuple[int, int]:
+    """Of how many ``counted`` (N,) picks of a side the side is predicted, and their number.
+
+    Each is predicted by the weights that ``learn`` finds in `FOLDS` - 1 of as many parts, its own left out.
+    """
+    sides, predicted, every = 1 - evidence.choices, np.zeros(len(evidence)), np.arange(len(evidence))
+    for fold in range(min(FOLDS, len(evidence))):
+        own = every[fold::FOLDS]
+        predicted[own] = np.sign(evidence.differences[own] @ learn(evidence.rows(np.delete(every, own))))
+    asked = counted & (sides != 0)
+    return int((predicted == sides)[asked].sum()), int(asked.sum())  # 0, no side, agrees with none
 
 
 def expected_information(differences: Floats, weights: Floats) -> Floats:

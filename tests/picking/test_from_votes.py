@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from crm.io.draws import turn
 from crm.judges.crm_judge import CrmJudge
 from crm.model.late_reading import LateReader, added_up
 from crm.picking.criteria import PoolEntry, contrasts, joined
-from crm.picking.from_votes import taste_of
-from crm.picking.posterior import Posterior, weighted_criteria
+from crm.picking.from_votes import taste, taste_of
+from crm.picking.posterior import Evidence, Posterior, weighted_criteria
 from crm.schema import Preference
 
 POOL = (
@@ -54,6 +55,28 @@ def test_the_criterion_that_was_followed_comes_first_with_its_side(
     assert (found.votes, found.unread) == (80, 0)
     assert found.asked == sum(row.winner != "tie" for row in rows)
     assert found.agreed > 0.85 * found.asked
+
+
+@pytest.mark.parametrize(
+    ("weight", "votes", "files", "least", "most"),
+    [(0.0, 60, 60, 0, 5), (2.0, 30, 15, 8, 15), (2.0, 60, 15, 14, 15), (2.0, 160, 15, 15, 15)],
+)
+def test_a_coin_has_no_taste_and_a_taste_is_found(weight: float, votes: int, files: int, least: int, most: int) -> None:
+    """In most files, by 12 criteria that go together; limits hold after the choice of criteria."""
+    pool, found = tuple(PoolEntry(str(k), f"more {k}", f"less {k}") for k in range(12)), []
+    for seed in range(files):
+        rng = np.random.default_rng(seed)
+        gaps = rng.standard_t(3, size=(votes, 12)) + rng.normal(size=(votes, 1))
+        gaps /= np.sqrt((gaps**2).mean(axis=0))
+        choices = np.where(rng.random(votes) < 0.025 + 0.95 * expit(weight * gaps[:, 4]), 0, 2)
+        found.append(taste(Evidence(gaps, choices, np.zeros(gaps.shape), np.full(votes, -1)), pool))
+    first = [one.criteria[0] for one in found if one.criteria]
+    assert least <= len(first) <= most
+    assert all(one.low > 0 for each in found for one in each.criteria)
+    assert all(each.more is None or each.more >= 10 for each in found if not each.criteria)
+    if weight:
+        held = [one.text == "more 4" and one.low <= weight <= one.high for one in first]
+        assert np.mean(held) > 0.7 and max(len(each.criteria) for each in found) <= 2
 
 
 def test_votes_that_are_too_long_are_counted_and_all_of_them_are_refused(reader: LateReader) -> None:

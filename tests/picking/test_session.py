@@ -25,7 +25,7 @@ from crm.picking.posterior import (
     reason_probabilities,
     win_rates,
 )
-from crm.picking.session import Pick, Session, expected_information
+from crm.picking.session import Pick, Session, expected_information, foreseen
 from crm.report.statistics import Floats
 
 CRITERIA = 6
@@ -125,12 +125,24 @@ def test_pairs_are_drawn_at_random_now_and_then_and_the_judge_is_measured_on_the
     sessions = [go(bank, np.array([3.0, 0, 0, 0, 0, 0]), 20, seed) for seed in range(4)]
     drawn = [pick.pair.random for session in sessions for pick in session.picks]
     assert 0.02 < np.mean(drawn) < 0.25
-    every = [session.agreement(random_only=False) for session in sessions]
-    agreed, asked = np.sum(every, axis=0)
-    assert asked == sum(pick.choice != "same" for session in sessions for pick in session.picks)
-    assert agreed / asked > 0.7
-    noise = np.sum([go(bank, np.zeros(6), 20, seed).agreement(random_only=False) for seed in range(4)], axis=0)
-    assert 0.3 < noise[0] / noise[1] < 0.65
+    assert [session.agreement()[1] for session in sessions] == [
+        sum(pick.pair.random and pick.choice != "same" for pick in session.picks) for session in sessions
+    ]
+    for weight, least, most in ((3.0, 0.7, 1.0), (0.0, 0.3, 0.65)):
+        of = [go(bank, np.array([weight, 0, 0, 0, 0, 0]), 20, seed).evidence for seed in range(4)]
+        found = [foreseen(one, lambda rows: fit(rows, np.zeros(6)).mean, np.full(20, True)) for one in of]
+        agreed, asked = np.sum(found, axis=0)
+        assert asked == sum((one.choices != 1).sum() for one in of)
+        assert least < agreed / asked < most
+
+
+def test_picks_of_a_coin_that_is_never_undecided_settle_nothing(bank: Contrasts) -> None:
+    for seed in range(6):
+        rng, session = np.random.default_rng(seed), Session(bank, 0, (0.0,) * CRITERIA, (), seed)
+        while not session.ended:
+            pick = Pick(session.next_pair(), str(rng.choice(["left", "right"])))
+            session = replace(session, picks=(*session.picks, pick))
+        assert not session.decided, seed
 
 
 @pytest.fixture
@@ -169,11 +181,16 @@ def test_the_gradient_is_that_of_the_likelihood(evidence: Evidence) -> None:
     np.testing.assert_allclose(gradient, numeric, atol=1e-5)
 
 
-def test_information_is_the_mean_square_of_the_gradient_over_what_may_be_picked() -> None:
+def test_information_is_the_mean_square_of_the_gradient_over_what_may_be_picked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Every choice of one pair, and every reason, with their probabilities."""
     gap, weights = np.array([[0.8, -1.2, 0.4]]), np.array([0.9, 0.2, -0.5])
     shown = np.array([[1.0, 1.0, 0.0]])
     expected = np.zeros((3, 3))
+    bands = [Evidence(gap, np.array([choice]), shown, np.array([-1])).band for choice in range(3)]
+    assert bands[1] > SAME > bands[0] == bands[2]
+    monkeypatch.setattr(Evidence, "band", SAME)
     for choice in range(3):
         for reason in (0, 1, -1):
             one = Evidence(gap, np.array([choice]), shown, np.array([reason]))
