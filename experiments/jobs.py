@@ -41,7 +41,7 @@ from crm.io.installed import commit
 from crm.io.rows import data_files
 from crm.leaderboard.ranking import Leaderboard
 from crm.leaderboard.run import run_leaderboard
-from crm.model.manifest import MANIFEST
+from crm.model.manifest import MANIFEST, sha256
 from crm.schema import Result
 from crm.training.resume import LAST, SUMMARY, AnotherRunError, finished_before
 from crm.training.train import run_training
@@ -320,8 +320,8 @@ def _digest(data: DataConfig, start: Path | None) -> str:
     """SHA-256 of what a training reads: the files of its data, and the card of the model that it starts from."""
     splits = ((one, one / "splits") for one in places(data))
     files = [file for one, prepared in splits for file in data_files(prepared if prepared.is_dir() else one)]
-    digests = (hashlib.sha256(file.read_bytes()).digest() for file in [*files, *([start / MANIFEST] if start else [])])
-    return hashlib.sha256(b"".join(digests)).hexdigest()
+    digests = map(sha256, [*files, *([start / MANIFEST] if start else [])])
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 def _quiet(folder: Path) -> None:
