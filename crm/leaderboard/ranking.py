@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from scipy import optimize, special
 
-from crm.leaderboard.outcomes import LEAST_QUERIES, Flags, Outcomes
+from crm.leaderboard.outcomes import Flags, Outcomes
 from crm.report.statistics import Floats, Interval, bootstrap_interval, holm, rank_correlation, wilson
 
 LIMIT = 20.0
@@ -77,8 +77,6 @@ def _fit(won: Floats, met: Floats) -> Floats:
 
 
 SIGNIFICANCE = 0.05
-CERTAIN = 0.95
-"""Win probabilities above it, or below its complement, differ in nothing that says how far a mean is known."""
 
 
 @dataclass(frozen=True)
@@ -245,18 +243,14 @@ def _count(models: Sequence[str], cells: Flags) -> Counter[str]:
 def win_rate_limits(wins: Floats) -> tuple[Floats, Floats, Floats]:
     """Means of ``wins`` (N, M), none NaN, one a column, and their 95 % limits: Student's t, kept within [0, 1].
 
-    Where all of a column agree, or are fewer than `LEAST_QUERIES`, the limits are Wilson's: t's would be too narrow.
+    They are no narrower than if a share that N queries may not show (Wilson's limit of 0 in N) had been lost, or won.
     """
     n, by_model = len(wins), np.ascontiguousarray(wins.T)  # in this order a model's sums do not depend on the others
     mean = by_model.sum(axis=1) / n
-    verdicts = np.where(np.abs(by_model - 0.5) > CERTAIN - 0.5, by_model.round(), by_model)
-    as_shares = (np.ptp(verdicts, axis=1) <= 1e-12) | (n < LEAST_QUERIES)
     error = np.sqrt((((by_model - mean[:, None]) / n) ** 2).sum(axis=1) * (n / max(n - 1, 1)))
-    half = special.stdtrit(max(n - 1, 1), 0.975) * error
-    below, above = wilson(np.clip(mean, 0.0, 1.0), n)
-    low = np.where(as_shares, np.minimum(below, mean), np.maximum(mean - half, 0.0))
-    high = np.where(as_shares, np.maximum(above, mean), np.minimum(mean + half, 1.0))
-    return mean, low, high
+    half, unseen = special.stdtrit(max(n - 1, 1), 0.975) * error, wilson(0.0, n)[1]
+    low, high = mean - np.maximum(half, mean * unseen), mean + np.maximum(half, (1 - mean) * unseen)
+    return mean, np.maximum(low, 0.0), np.minimum(high, 1.0)
 
 
 def significantly_better(wins: Floats) -> Flags:
