@@ -26,12 +26,14 @@ MAX_CRITERIA = 64
 
 
 class RecordError(ValueError):
-    """A field of a record holds something it may not. ``field`` names it, ``why`` says what is wrong."""
+    """A field of a record, or a file, holds something it may not. ``field`` names it, ``why`` says what is wrong.
 
-    def __init__(self, field: str, why: str) -> None:
-        super().__init__(f"{field}: {why}")
-        self.field = field
-        self.why = why
+    The message ends with ``how``: what a command line can do about it.
+    """
+
+    def __init__(self, field: str, why: str, how: str = "") -> None:
+        super().__init__(f"{field}: {why}{how}")
+        self.field, self.why, self.how = field, why, how
 
     @classmethod
     def of(cls, errors: Sequence[Any], field: str = "") -> RecordError:

@@ -17,7 +17,7 @@ from crm.data.catalogue import place_of
 from crm.data.table import MOST, PAIRS, VOTES, first_rows
 from crm.io import rows as formats
 from crm.io.rows import Intake, printable
-from crm.schema import Preference
+from crm.schema import Preference, RecordError
 
 log = logging.getLogger(__name__)
 COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -99,16 +99,16 @@ def _reading(path: str, file: str, rows: Sequence[dict[str, Any]]) -> Recognised
     found = _published(names, rows) or [*_pairs(names, rows), *_votes(names)]
     if len(found) > 1:
         ways = "; ".join(f"{each.words()} ({', '.join(each.about)})" for each in found)
-        raise ValueError(f"{file}: can be read in {len(found)} ways, add one: {ways}")
+        raise RecordError(file, f"can be read in {len(found)} ways", f", add one: {ways}")
     if not found:
-        raise ValueError(f"{file}: {_why_none(path, names)}")
+        raise RecordError(file, *_why_none(path, names))
     if found[0].name == "table" and "criteria" in names and "criteria" not in found[0].about:
         sides = (replace(found[0], columns=found[0].columns | {side: "criteria"}) for side in VOTES.criteria)
-        raise ValueError(
-            f"{file}: which response does its column criteria speak for? If for the winner, write rows with prompt, "
-            f"chosen, rejected and criteria; else add {' or '.join(each.words() for each in sides)}; or leave it "
-            f"unread: {found[0].words()}"
+        how = (
+            f" If for the winner, write rows with prompt, chosen, rejected and criteria; else add "
+            f"{' or '.join(each.words() for each in sides)}; or leave it unread: {found[0].words()}"
         )
+        raise RecordError(file, "which response does its column criteria speak for?", how)
     return found[0]
 
 
@@ -117,7 +117,7 @@ def _published(names: Sequence[str], rows: Sequence[dict[str, Any]]) -> list[Rec
     own_fields = {each.name for each in fields(Preference)}
     if {"id", *VOTES.required} <= set(names) <= own_fields and isinstance(rows[0].get("prompt"), list):
         return [Recognised("records", about=tuple(names))]
-    if {*PICKS.values()} <= set(names):
+    if "prompt" not in names and {*PICKS.values()} <= set(names):
         return [_as_table(PICKS, VOTES.fields, names)]
     for name, columns in COLUMNS:
         if set(columns) <= set(names):
@@ -179,17 +179,20 @@ def _twins(usual: Sequence[str], plain: Mapping[str, str]) -> list[tuple[str, st
     return found
 
 
-def _why_none(path: str, names: Sequence[str]) -> str:
+def _why_none(path: str, names: Sequence[str]) -> tuple[str, str]:
+    """What is wrong, and what a command line can do."""
     shown = ", ".join(printable(name) for name in names[:MOST])
     single = [name for name in names if name.lower() in SINGLE]
     plain = _plain(names)
     two = _twins([name[:-1].rstrip("_") for name in plain], plain) or {"chosen", "rejected"} & set(names)
     if single and not two:
         why = f"has one response a row ({single[0]}), and a preference is between two; it has the columns {shown}"
-        bank = f"python bank.py out=my_bank author=<model> queries={path} responses={path}"
-        return f"{why}; to rank LLMs by such files: {bank}" if {"prompt", "instruction"} & set(names) else why
-    return (
-        f"its columns are {shown}, which no format has; pairs have chosen and rejected, with prompt where these are no "
-        "whole conversations, and votes have prompt, response_a, response_b and winner. Say which column is which: "
+        bank = (
+            f"; to rank LLMs by such files: python bank.py out=my_bank author=<model> queries={path} responses={path}"
+        )
+        return why, bank if {"prompt", "instruction"} & set(names) else ""
+    return f"its columns are {shown}, which no format has", (
+        "; pairs have chosen and rejected, with prompt where these are no whole conversations, and votes have prompt, "
+        "response_a, response_b and winner. Say which column is which: "
         "'data.columns={prompt: ..., response_a: ..., response_b: ..., winner: ...}'"
     )

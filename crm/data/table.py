@@ -122,14 +122,18 @@ def _columns(file: Path, given: Mapping[str, str], layout: Layout, names: list[s
     used = {field: field for field in layout.fields if field not in given.values()} | dict(given)
     for field in layout.required:
         if field not in used:
-            raise ValueError(f"data.columns gives the column {field!r} to another field; add data.columns.{field}=...")
+            raise ValueError(f"data.columns gives the column {field!r} to another field; write {_mapped(given, field)}")
     for field in dict.fromkeys((*given, *layout.required)) if names else ():
         if used[field] not in names:
-            raise ValueError(
-                f"{file}: no column {used[field]!r} for {field}; name one of the file's with data.columns.{field}=...; "
-                f"it has {', '.join(map(printable, names[:MOST]))}{printable(nearest(used[field], names))}"
-            )
+            why = f"no column {used[field]!r} for {field}; it has {', '.join(map(printable, names[:MOST]))}"
+            near = printable(nearest(used[field], names))
+            raise RecordError(str(file), why, f"; name one with data.name=table {_mapped(given, field)}{near}")
     return used
+
+
+def _mapped(given: Mapping[str, str], field: str) -> str:
+    """The word of a command line that names a column for one more field."""
+    return shlex.quote(f"data.columns={hydra_value({**given, field: '...'})}")
 
 
 def _record(
@@ -204,14 +208,14 @@ class Winners:
         if len(found) == 1:
             return found.pop()
         if found:
-            raise RecordError(self._field, f"{key!r} can be read in two ways; map it: {self._typed([key])}")
+            raise RecordError(self._field, f"{key!r} can be read in two ways", f"; map it: {self._typed([key])}")
         known = {"", *self._mapped, *KNOWN, *self._by_column, *self._numbers}
         others = [] if by_author else [each for each in dict.fromkeys(self._first) if each not in known and each != key]
         unknown = [key, *others][:MOST_CELLS]
         shown = ", ".join(repr(printable(each, 40)) for each in unknown)
         models = "" if by_author else " (where these are models, name data.columns.author_a and author_b)"
-        how = f"say what each means, {', '.join(SIDES)}{models}, such as {self._typed(sorted(unknown))}"
-        raise RecordError(self._field, f"{shown}: not known; {how}")
+        how = f"; say what each means, {', '.join(SIDES)}{models}, such as {self._typed(sorted(unknown))}"
+        raise RecordError(self._field, f"{shown}: not known", how)
 
     def _typed(self, cells: list[str]) -> str:
         """The word of a command line that maps these cells as well as those mapped so far, quoted for the shell."""

@@ -275,13 +275,14 @@ class Intake:
                 name = key(record) if key else None
                 first = place if name is None else self._places.setdefault(name, place)
                 if first != place:
-                    why = f"{name!r} is already at {first}; ids must be unique (data.strict=false leaves it out)"
-                    raise RecordError("id", why)
+                    why = f"{name!r} is already at {first}; ids must be unique"
+                    raise RecordError("id", why, " (data.strict=false leaves it out)")
             except (RecordError, ValidationError) as error:
                 wrong = RecordError.of(error.errors(include_url=False)) if isinstance(error, ValidationError) else error
-                rejection = Rejection(str(path), number, wrong.field, wrong.why)
                 if self.strict:
-                    raise ValueError(str(rejection)) from None
+                    why, how = printable(wrong.why, 1_000), printable(wrong.how, 1_000)
+                    raise RecordError(f"{path}:{number}: {printable(wrong.field)}", why, how) from None
+                rejection = Rejection(str(path), number, wrong.field, wrong.why + wrong.how)
                 self.rejected += 1
                 if self.rejected <= MAX_LOGGED:
                     log.warning("left out: %s", rejection)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property, lru_cache
@@ -32,9 +31,7 @@ from crm.web import Body
 TYPED = 16
 """Sets of typed lines whose contrasts are held: 3 MB each of 30 models on 804 queries."""
 MOST_VOTES = 2000
-COMMANDS = re.compile(r"(?:[;?] |, add one)(?=.*(?:data\.|python )).*", re.DOTALL)
-"""What only a command line can do about a file."""
-COLUMNS = "; here the columns are query, a, b and winner, which is a, b or tie"
+NEEDED = " (the file needs no columns but query, a, b and winner, which is a, b or tie)"
 NOT = "Not: "
 LARGEST = 2.0
 """What a line counts at most before picks: somebody who matters as much as any may (`crm.picking.posterior`)."""
@@ -179,8 +176,9 @@ def _read_votes(text: str, name: str) -> list[Preference]:
             reading = Intake(strict=True)
             rows = list(islice(table.read(file, reading, columns=found.columns, winners=found.winners), MOST_VOTES + 1))
         except ValueError as error:
-            why = COMMANDS.sub(COLUMNS, str(error).replace(str(file), name or file.name))
-            raise ValueError(f"file: {why}") from None
+            how = getattr(error, "how", "")  # what a command line can do
+            why = str(error).removesuffix(how).replace(str(file), name or file.name)
+            raise ValueError(f"file: {why}{NEEDED if how else ''}") from None
     if not 0 < len(rows) <= MOST_VOTES:
         raise ValueError(f"file: expected 1 to {MOST_VOTES:,} votes, with query, a, b and winner in each row")
     return rows

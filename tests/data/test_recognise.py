@@ -196,6 +196,13 @@ def test_columns_given_make_a_table(tmp_path: Path) -> None:
     words = [f"data.path={path}", "data.columns={prompt: foo, response_a: x, response_b: y, winner: z}"]
     data = compose("train", ["data=file", *words, "data.winners={first: a}"], Path()).data
     assert (data.name, data.winners) == ("table", {"first": "a"})
+    path = write(tmp_path / "pairs.jsonl", [{"prompt": "Why?", "picked": "So.", "rejected": "Because."}])
+    words = ["data=file", f"data.path={path}", "data.name=trl"]
+    with pytest.raises(ValueError, match="no column 'chosen' for chosen; it has prompt, picked, rejected; ") as error:
+        list(read_source(compose("train", words, Path()).data, Intake(strict=True)))
+    words += shlex.split(str(error.value).partition("name one with ")[2].replace("...", "picked"))
+    (record,) = read_source(compose("train", words, Path()).data, Intake(strict=True))
+    assert of_winner(record)[:3] == ("Why?", "So.", "Because."), "what it says can be typed"
     path = write(tmp_path / "votes.csv", [VOTE | {"preferred": "first"}])
     data = compose("train", ["data=file", f"data.path={path}", "data.winners={first: a}"], Path()).data
     assert (data.name, data.winners, data.columns["winner"]) == ("table", {"first": "a"}, "preferred")

@@ -136,10 +136,13 @@ def test_ids_are_kept_or_made_of_the_content(tmp_path: Path) -> None:
             {"prompt": "questions"},
             r"no column 'questions' for prompt; .*it has question, ans.*; did you mean question\?",
         ),
-        ({"winner": "prompt"}, r"data\.columns gives the column 'prompt' to another field; add data\.columns\.prompt"),
+        (
+            {"winner": "prompt"},
+            r"data\.columns gives the column 'prompt' to another field; write 'data\.columns=\[.*,\"prompt=",
+        ),
         (
             {},
-            r"no column 'prompt' for prompt; name one of the file's with data\.columns\.prompt=\.\.\.; it has question",
+            r"no column 'prompt' for prompt; it has question.*; .* with data\.name=table 'data\.columns=.*prompt=",
         ),
     ],
 )

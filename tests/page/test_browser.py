@@ -474,7 +474,7 @@ def test_keys_pick_only_between_answers(browser: Any, address: str) -> None:
         page.unroute("**/votes")
         page.locator("#votes").set_input_files(votes)
         expect(page.locator("#picking")).to_contain_text(
-            "v.csv: no column 'winner' for winner; here the columns are query"
+            "v.csv: no column 'winner' for winner; it has query, a, b (the file needs"
         )
         for key in ("ArrowDown", "ArrowLeft"):
             page.evaluate(keys, {"key": key})
