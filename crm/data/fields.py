@@ -204,23 +204,28 @@ def split_shared(
 
 
 def pair_parts(prompt: Cell, first: Cell, second: Cell) -> tuple[Conversation, Conversation, Conversation]:
-    """Prompt and responses; these may be whole conversations, which share the prompt or have it as a user's turn."""
+    """Prompt and responses; these may be whole conversations, which share the prompt or have it as a user's turn.
+
+    Other marks beside a prompt are what a model wrote.
+    """
     fields = first[1], second[1]
     one, other = talk(*first, "assistant"), talk(*second, "assistant")
+    whole = "assistant" not in (one[0].role, other[0].role)
     if prompt[0] is None:
-        if "assistant" in (one[0].role, other[0].role):
+        if not whole:
             why = f"missing, and {' or '.join(fields)} is no whole conversation: nobody can tell where the prompt ends"
             raise RecordError(prompt[1], why)
         return split_shared(one, other, fields)
     given = talk(*prompt, "user")
-    if "assistant" in (one[0].role, other[0].role):  # marks beside a prompt are what a model wrote
-        return given, talk(*first, "assistant", marks=False), talk(*second, "assistant", marks=False)
-    if not isinstance(prompt[0], str):
-        return given, one, other
+    texts = talk(*first, "assistant", marks=False), talk(*second, "assistant", marks=False)
+    asked, *turns = ({folded(turn.content) for turn in side} for side in (given, one, other))
+    plain = all(text[0].role == "assistant" for text in texts) and not any(asked <= side for side in turns)
+    if plain or not whole:
+        return given, *texts
     shared, one, other = split_shared(one, other, fields)
-    questions = {folded(turn.content) for turn in shared if turn.role == "user"}
-    if folded(prompt[0]) not in questions and given != shared:
-        raise RecordError(prompt[1], f"is no user turn of the conversations in {' and '.join(fields)}")
+    if given != shared and not asked <= {folded(turn.content) for turn in shared if turn.role == "user"}:
+        why = f"is no user turn of the conversations in {' and '.join(fields)}; leave it out where these are whole"
+        raise RecordError(prompt[1], why)
     return shared, one, other
 
 

@@ -117,6 +117,11 @@ TRL_FORMS: dict[str, Row] = {
     "text": {"prompt": "Why?", "chosen": "So.", "rejected": "Because."},
     "messages": {"prompt": chat("Why?"), "chosen": answer("So."), "rejected": answer("Because.")},
     "whole conversations": {"prompt": "Why?", "chosen": chat("Why?", "So."), "rejected": chat("Why?", "Because.")},
+    "whole beside messages": {
+        "prompt": chat("Why?"),
+        "chosen": chat("Why?", "So."),
+        "rejected": chat("Why?", "Because."),
+    },
     "an implicit prompt": {"prompt": None, "chosen": chat("Why?", "So."), "rejected": chat("Why?", "Because.")},
     "JSON text": {"prompt": json.dumps(chat("Why?")), "chosen": json.dumps(answer("So.")), "rejected": "Because."},
     "Python text": {"prompt": str(chat("Why?")), "chosen": str(answer("So.")), "rejected": "Because."},
@@ -161,9 +166,10 @@ def test_the_marks_of_hh_rlhf_are_turns(tmp_path: Path) -> None:
         )
         assert sides(record) == ("It scatters\n\nblue light.", "No Human: knows.")
     dialogue = "Human: Hi\n\nAssistant: Ho "
-    (plain,), _ = read(tmp_path, table.trl, {"prompt": "Human: or machine?", "chosen": dialogue, "rejected": "b"})
-    assert plain.prompt == (Message("user", "Human: or machine?"),)
-    assert sides(plain) == (dialogue, "b"), "a model wrote it"
+    for rejected in ("b", "Human: Hi\n\nAssistant: Hey", "Human: Hello\n\nAssistant: Ho"):
+        (plain,), _ = read(tmp_path, table.trl, {"prompt": "Human: or not?", "chosen": dialogue, "rejected": rejected})
+        assert plain.prompt == (Message("user", "Human: or not?"),)
+        assert sides(plain) == (dialogue, rejected), "a model wrote it"
 
 
 def test_columns_beside_conversations_are_read_or_counted(tmp_path: Path) -> None:
@@ -202,8 +208,8 @@ BAD: dict[str, tuple[str, Row, str]] = {
     ),
     "trl, another prompt": (
         "trl",
-        {"chosen": chat("Q", "A"), "rejected": chat("Q", "B")},
-        "prompt: is no user turn of the conversations",
+        {"prompt": chat("R"), "chosen": chat("Q", "A"), "rejected": chat("Q", "B")},
+        "prompt: is no user turn of the conversations in chosen and rejected; leave it out where these are whole",
     ),
     "eval_rows, winner": ("eval_rows", {"preference": "Model_A"}, "preference: 'Model_A' is not one of model_a, mod"),
     "arena, winner": ("arena", {"winner": "model_c"}, "winner: 'model_c' is not one of model_a, model_b, tie"),
