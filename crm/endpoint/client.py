@@ -236,8 +236,9 @@ class ChatClient:
             return self._sdk.chat.completions.create(messages=turns, **self._taken(refused), **form)
         except openai.APIStatusError as error:
             detail = f"status {error.status_code}: {error.body}".replace(self._key or "\0", "[key]")
-            name = error.param if error.status_code == 400 and str(error.code).startswith("unsupported") else None
-            if name in REFUSED and name not in refused:
+            text = error.response.text if error.status_code == 400 else ""  # of a proxy without param and code
+            named = re.findall(r"[\"'](\w+)[\"']", text) if "unsupported" in text.lower() else []
+            if name := next((name for name in REFUSED if name in named and name not in refused), None):
                 if name not in self._refused:
                     log.warning("%s: asked without %s from now on (%s)", self.endpoint.model, name, detail[:200])
                 self._refused |= {name}

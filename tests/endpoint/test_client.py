@@ -110,20 +110,24 @@ def test_an_invalid_reply_is_sent_back_once(json_schema: bool) -> None:
     assert forms == [expected, expected, None]
 
 
-def test_a_parameter_that_is_refused_is_sent_no_more(caplog: pytest.LogCaptureFixture) -> None:
-    """As OpenAI's reasoning models do, one parameter a refusal."""
+@pytest.mark.parametrize("proxy", ["", "LiteLLM", "OpenRouter"])
+def test_a_parameter_that_is_refused_is_sent_no_more(caplog: pytest.LogCaptureFixture, proxy: str) -> None:
+    """As OpenAI's reasoning models do, one parameter a refusal; proxies hand on the sentence without code and param."""
 
     def answer(body: dict[str, Any], _: dict[str, str]) -> Answer:
         if body["messages"][0]["content"] == "bad":  # as vLLM answers one long prompt
-            error = {
-                "message": "max_completion_tokens is too large",
-                "param": "max_tokens",
-                "code": 400,
-            }
+            error: dict[str, Any] = {"message": "'max_tokens' is too large", "param": "max_tokens", "code": 400}
             return 400, json.dumps({"error": error})
         for name, code in (("max_tokens", "unsupported_parameter"), ("temperature", "unsupported_value")):
             if name in body:
-                return 400, json.dumps({"error": {"message": "No.", "param": name, "code": code}})
+                error = {"message": "No.", "param": name, "code": code}
+                if proxy:
+                    why = f"Unsupported parameter: '{name}' is not supported with this model."
+                    error = {"message": why, "param": None, "code": "400"}
+                if proxy == "OpenRouter":
+                    raw = {"raw": json.dumps({"error": error})}
+                    error = {"message": "Provider returned error", "code": 400, "metadata": raw}
+                return 400, json.dumps({"error": error})
         return completion(GOOD if body["max_completion_tokens"] == 9 else "")
 
     with chat_endpoint(answer) as url:
