@@ -193,7 +193,9 @@ def foreseen(
 
 
 def expected_information(differences: Floats, weights: Floats) -> Floats:
-    """(C,) nats that the answer to each pair (C, K) tells about the weights (S, K)."""
+    """(C,) nats that the answer to each pair (C, K) tells about the weights (S, K), with the usual band: that of the
+    person, learned from few picks, chooses no better pairs.
+    """
     chances = probabilities(differences @ weights.T)
     return np.asarray(special.entr(chances.mean(axis=1)).sum(axis=-1) - special.entr(chances).sum(axis=-1).mean(axis=1))
 
