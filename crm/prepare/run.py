@@ -190,9 +190,9 @@ def _log_cost(rows: list[Preference], client: ChatClient | None, filtering: bool
 
 
 def _write(out: Path, parts: Mapping[str, list[Preference]], topics: Mapping[str, pd.DataFrame]) -> None:
-    """Write parts and tables of topics in place of those of an earlier run."""
-    for name in ("queries", "criteria"):
-        (out / "topics" / f"{name}.csv").unlink(missing_ok=True)
+    """Write parts and tables of topics; those of an earlier run go first, so that a kill leaves no mixture."""
+    for old in (*(f"splits/{name}.parquet" for name in parts), "topics/queries.csv", "topics/criteria.csv"):
+        (out / old).unlink(missing_ok=True)
     for name, rows in parts.items():
         write_preferences(out / "splits" / f"{name}.parquet", rows)
     for name, found in topics.items():

@@ -16,7 +16,7 @@ import pytest
 from crm.config import compose
 from crm.data.catalogue import PUBLIC, source_named, stem
 from crm.data.config import DataConfig
-from crm.data.own import read_preferences
+from crm.data.own import load_prepared, read_preferences
 from crm.data.public.banks import FOLDERS
 from crm.data.simulation.arena import simulate
 from crm.data.splits import prompt_groups
@@ -24,7 +24,7 @@ from crm.io.rows import Intake
 from crm.leaderboard.bank.opening import read_public_bank
 from crm.prepare.config import SplitConfig
 from crm.prepare.fetch import UNLICENSED, published
-from crm.prepare.run import run_prepare
+from crm.prepare.run import _write, run_prepare
 from crm.prepare.split import divide, draw_topics, place
 from crm.schema import Message, Preference, prompt_key, to_json
 from tests.endpoint.fake_endpoint import Answer, chat_endpoint, completion
@@ -260,6 +260,16 @@ def test_mistakes(prepare: Prepare, tmp_path: Path, words: str, sentence: str) -
     words = words.format(votes=votes)
     with pytest.raises(ValueError, match=sentence):
         prepare("data=file", f"data.path='{votes}'", words, root="public")
+
+
+def test_parts_of_two_runs_are_not_read(tmp_path: Path) -> None:
+    parts: dict[str, Any] = {part: [] for part in PARTS}
+    _write(tmp_path, parts, {})
+    assert load_prepared(tmp_path).rows == []
+    with pytest.raises(TypeError):
+        _write(tmp_path, parts | {"D": None}, {})
+    with pytest.raises(ValueError, match=r"run prepare\.py again"):
+        load_prepared(tmp_path)
 
 
 def test_without_out_a_dataset_of_other_votes_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
