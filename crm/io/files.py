@@ -38,7 +38,7 @@ def whole_lines(path: Path) -> list[bytes]:
         return []
     whole, _, cut = path.read_bytes().rpartition(b"\n")
     if cut:
-        path.write_bytes(whole + b"\n" if whole else b"")
+        os.truncate(path, path.stat().st_size - len(cut))
     return whole.splitlines()
 
 

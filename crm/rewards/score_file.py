@@ -29,9 +29,10 @@ from scipy.special import expit
 
 from crm.data.catalogue import place_of
 from crm.io import rows as formats
-from crm.io.files import drafted, whole_lines
+from crm.io.files import drafted
 from crm.io.processes import Processes, start
 from crm.judges.open import check_judge, open_judge
+from crm.model.manifest import sha256
 from crm.rewards.config import ScoreConfig
 from crm.rewards.rows import Asked, read_row
 from crm.rewards.scoring import Reward, Rewards
@@ -200,7 +201,7 @@ def _resumable(
     config = scorer.config
     files: Any = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in source]
     if config.input == "-":  # spooled anew by each run
-        files = hashlib.sha256(source[0].read_bytes()).hexdigest()
+        files = sha256(source[0])
     asked = [scorer.judge.digest, files, list(config.criteria), scorer.reference, config.explain, processes.size]
     key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:8]
     parts = [out.with_name(f".{out.name}.{key}.{rank}.part") for rank in range(processes.size)]
@@ -238,10 +239,14 @@ def _line(row: Any) -> str:
 
 def _whole_portions(part: Path) -> int:
     """Rows in a part, whole portions of them: the others are removed, so that the same rows are scored together."""
-    lines = whole_lines(part)
-    whole = len(lines) - len(lines) % PORTION
-    if whole < len(lines):
-        part.write_bytes(b"".join(line + b"\n" for line in lines[:whole]))
+    whole = end = size = 0
+    with part.open("a+b") as file:
+        file.seek(0)
+        for row, line in enumerate(file, start=1):
+            size += len(line)
+            if row % PORTION == 0 and line.endswith(b"\n"):
+                whole, end = row, size
+        file.truncate(end)
     return whole
 
 

@@ -67,7 +67,9 @@ def test_logits_are_about_the_records_response_a(
                 assert (found.score_a, found.score_b) == pytest.approx(scores, abs=1e-12)
 
 
-def test_a_run_that_was_stopped_goes_on_with_what_is_missing(many: list[Comparison], tmp_path: Path) -> None:
+def test_a_run_that_was_stopped_goes_on_with_what_is_missing(
+    many: list[Comparison], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its last line was cut off; two processes of another run left parts, one of them cut off too."""
     rows = [replace(row, id=f"東京 {row.id}") for row in many]
     path, _ = run(LengthJudge(), rows, tmp_path)
@@ -75,6 +77,8 @@ def test_a_run_that_was_stopped_goes_on_with_what_is_missing(many: list[Comparis
     path.write_bytes(b"".join(lines[:10]) + lines[10][:30])
     path.with_name("D+.jsonl.0.part").write_bytes(b"".join(lines[8:14]))
     path.with_name("D+.jsonl.1.part").write_bytes(lines[30] + lines[31][:-5])
+    write = Path.write_bytes  # in place all would be lost by a second kill
+    monkeypatch.setattr(Path, "write_bytes", lambda at, data: write(at, data) if at.suffix == ".tmp" else pytest.fail())
     _, counts = run(LengthJudge(), rows, tmp_path)
     assert (counts["already_there"], counts["made"]) == (15, 33)
     assert by_key(path) == whole
