@@ -20,6 +20,8 @@ from crm.io.words import first_words
 from crm.model.heads import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION
 from crm.schema import Message, Preference, prompt_key
 
+SAME_WHEN_CUT = "dropped_same_when_cut"
+
 
 def load_data(config: DataConfig, criteria: str = "own") -> Splits:
     """One source, or with the name ``mixture`` several.
@@ -37,7 +39,8 @@ def _load(config: DataConfig, criteria: str) -> Splits:
         asked = {"train": config.train or 10_000, "validation": config.validation or 500, "suite": config.suite or 600}
         splits = simulate(seed=config.seed, **asked)
     elif config.name == "dataset":
-        splits = _fewer(load_prepared(place_of(str(config.path))), config, criteria)
+        splits = load_prepared(place_of(str(config.path)))
+        splits = _fewer(splits.changed(partial(shorten, config.max_words, splits.counts)), config, criteria)
     elif load := source_named(config.name).splits:
         place, reading = location(config.name, root=config.root, path=config.path), Intake(strict=config.strict)
         asked = {name: getattr(config, name) for name in ("seed", "train", "validation", "suite", "max_words")}
@@ -52,6 +55,7 @@ def _load(config: DataConfig, criteria: str) -> Splits:
 def _split(config: DataConfig) -> Splits:
     """A source without a split of its own; one to evaluate on is held out as a whole."""
     source, (rows, reading) = source_named(config.name), read_rows(config)
+    rows = shorten(config.max_words, reading.counts, rows)
     if config.split == "all" or source.evaluation_only:
         parts = {"train": [], "validation": [], "test": rows}
     else:
@@ -100,8 +104,9 @@ def _any_criteria(splits: Splits) -> bool:
 
 
 def _fewer(splits: Splits, config: DataConfig, criteria: str) -> Splits:
-    """Shortened, at most the rows asked for; with ``none``, rows without any criteria have the generic one."""
-    splits = shorten(splits, config.max_words)
+    """At most the rows asked for; with ``none``, rows without any criteria have the generic one."""
+    if (cut := splits.counts.get(SAME_WHEN_CUT)) and not splits.rows:
+        raise ValueError(f"data.max_words={config.max_words}: all {cut} pairs of responses are then equal; raise it")
     if criteria == "none" and not _any_criteria(splits):
         splits = splits.changed(with_generic_criterion)
         splits.counts["given_generic_criterion"] = len(splits.rows)
@@ -136,22 +141,19 @@ def _without(rows: Sequence[Preference], keys: Collection[str]) -> list[Preferen
     return [row for row in rows if prompt_key(row.prompt) not in keys]
 
 
-def shorten(splits: Splits, limit: int) -> Splits:
+def shorten(limit: int, counts: dict[str, int], rows: list[Preference]) -> list[Preference]:
     """Every turn of the responses cut to its first ``limit`` words (0: all); rows without two different ones are
     dropped, and counted."""
 
     def cut(turns: tuple[Message, ...]) -> tuple[Message, ...]:
         return tuple(Message(turn.role, first_words(turn.content, limit)) for turn in turns)
 
-    def cut_all(rows: list[Preference]) -> list[Preference]:
-        short = (replace(row, response_a=cut(row.response_a), response_b=cut(row.response_b)) for row in rows)
-        return [row for row in short if row.response_a != row.response_b]
-
     if not limit:
-        return splits
-    cut_splits = splits.changed(cut_all)
-    cut_splits.counts["dropped_same_when_cut"] = len(splits.rows) - len(cut_splits.rows)
-    return cut_splits
+        return rows
+    short = (replace(row, response_a=cut(row.response_a), response_b=cut(row.response_b)) for row in rows)
+    kept = [row for row in short if row.response_a != row.response_b]
+    counts[SAME_WHEN_CUT] = counts.get(SAME_WHEN_CUT, 0) + len(rows) - len(kept)
+    return kept
 
 
 def tokenizer_texts(seed: int) -> Iterator[str]:

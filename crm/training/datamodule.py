@@ -141,7 +141,7 @@ def check_counts(data: PreferenceDataModule, counts: Mapping[str, int]) -> None:
     """Raise ``ValueError`` where nothing is left to train on or to validate on, or a step has too many passes."""
     config = data.config
     if not counts["read"]:
-        raise ValueError(f"{config.data.word}: a set to evaluate on; choose another to train on")
+        raise ValueError(f"{config.data.word}: no votes to train on, as in a set to evaluate on; choose another")
     if not counts["trained_on"]:
         gone = {name: counts[name] for name in ("ties_dropped", "without_criteria", "overlong") if counts.get(name)}
         why = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in gone.items()) or "no vote was read"

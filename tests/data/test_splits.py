@@ -4,6 +4,7 @@ import random
 import unicodedata
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 
 from crm.data import splits as by_prompt
 from crm.data.config import DataConfig
-from crm.data.load import mix, shorten
+from crm.data.load import load_data, mix
 from crm.data.splits import NearDuplicates, Splits, plain_text, prompt_groups
 from crm.schema import Message, Preference, prompt_key
+from tests.made_files import write_rows
 
 WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprst" for b in "aeiou" for c in ("ck", "lm", "nt", "rs", "sh")]
 
@@ -229,8 +231,15 @@ def test_no_prompt_of_a_suite_is_trained_on() -> None:
     assert (mixed.counts["one.read"], mixed.counts["two.train"]) == (5, 3)
 
 
-def test_rows_that_are_alike_when_cut_are_dropped() -> None:
-    cut = shorten(Splits([named("1", "p"), named("2", "q", a="x y z")], [], {}), 2)
-    kept, dropped = cut.train, cut.counts["dropped_same_when_cut"]
-    assert (ids(kept), dropped) == (["2"], 1)
-    assert kept[0].response_a[0].content == "x y ..." and kept[0].response_b[0].content == "one two ..."
+def test_rows_that_are_alike_when_cut_are_dropped_before_the_others_are_divided(tmp_path: Path) -> None:
+    alike = [named(str(i), text(i)) for i in range(30)]
+    rows = [*alike, *(named(str(i), text(i), a="x y z") for i in range(30, 33))]
+    path = write_rows(tmp_path / "rows.jsonl", [row.to_dict() for row in rows])
+    splits = load_data(config := DataConfig(name="records", path=str(path), max_words=2))
+    counts = {"suite_D": 1, "train": 1, "validation": 1, "dropped_same_when_cut": 30}
+    assert counts.items() <= splits.counts.items()
+    (kept,) = splits.train
+    assert kept.response_a[0].content == "x y ..." and kept.response_b[0].content == "one two ..."
+    write_rows(path, [row.to_dict() for row in alike])
+    with pytest.raises(ValueError, match=r"data\.max_words=2: all 30 pairs of responses are then equal; raise it"):
+        load_data(config)
