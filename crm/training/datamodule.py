@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -151,7 +152,10 @@ def check_counts(data: PreferenceDataModule, counts: Mapping[str, int]) -> None:
         )
     step, devices = config.schedule.comparisons_per_step, config.trainer.processes
     if (penalty := config.loss.off_criteria_penalty) and step < 2 * devices * data.passes:
-        how = f"raise batching.tokens to {2 * data.longest}" if step >= 2 * devices else "train on fewer devices"
+        how = "train on fewer devices"
+        if passes := step // (2 * devices):  # a step that trains both directions may have a row more
+            rows = math.ceil((step + (config.direction.kind == "both")) / (passes * devices))
+            how = f"raise batching.tokens to {rows * data.longest}"
         raise ValueError(
             f"loss.off_criteria_penalty={penalty}: needs two comparisons in a pass, and schedule.comparisons_per_step="
             f"{step} are {data.passes} passes on {devices} devices; {how}"

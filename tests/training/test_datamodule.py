@@ -1,7 +1,6 @@
 """The data module, whose counts add up, and the accuracy of what it validates on, against a loop and by hand."""
 
 import math
-from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -109,14 +108,27 @@ def test_a_padded_pass_of_a_late_head_counts_the_sequences_of_criteria_too(make_
     assert len(shapes) > 1 and max(sequences for sequences, _ in shapes) <= 3 * 4
 
 
-def test_a_penalty_that_would_be_zero_in_every_pass_is_refused(make_data) -> None:
-    """Whether one comparison fills the tokens of a pass, or several devices have one each."""
-    tokens, devices = "raise batching.tokens to 2400", "train on fewer devices"
-    two = {"devices": 2, "rows": 2, "tokens": 10**5}
-    for how, changes in ((tokens, {"most": 2000}), (devices, {"devices": 4}), (devices, two), ("", {})):
-        data = make_data(**{"head": "late", "max_length": 300, "penalty": 0.1, **changes})
-        with pytest.raises(ValueError, match=f"penalty=0.1: .* devices; {how}") if changes else nullcontext():
-            check_counts(data, data.counts())
+@pytest.mark.parametrize(
+    ("changes", "enough"),
+    [
+        ({"most": 2000}, 2400),
+        ({"most": 2000, "rows": 5}, 3600),
+        ({"most": 2000, "rows": 6, "devices": 2}, 3600),
+        ({"most": 2000, "rows": 3, "direction": "both"}, 4800),
+        ({"devices": 4}, None),
+        ({"devices": 2, "rows": 2, "tokens": 10**5}, None),
+    ],
+)
+def test_a_penalty_that_would_be_zero_in_every_pass_is_refused(make_data, changes: Any, enough: int | None) -> None:
+    """Whether one comparison of 1,200 tokens fills a pass, or several devices have one each."""
+    given = {"head": "late", "max_length": 300, "penalty": 0.1, **changes}
+    how = f"raise batching.tokens to {enough}" if enough else "train on fewer devices"
+    data = make_data(**given)
+    with pytest.raises(ValueError, match=f"penalty=0.1: .* devices; {how}$"):
+        check_counts(data, data.counts())
+    if enough:
+        data = make_data(**given | {"most": enough})
+        check_counts(data, data.counts())
 
 
 def test_soft_ties_are_kept_as_one_half(make_data) -> None:
