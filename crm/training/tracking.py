@@ -71,7 +71,6 @@ def build_loggers(
     from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger, WandbLogger
     from lightning.pytorch.utilities import rank_zero_only
 
-    check_tracker(settings.kinds)
     table = CSVLogger(run_dir, name="", version="", flush_logs_every_n_steps=1)
     for row in rows:
         numbers: dict[str, Any] = {key: float(value) for key, value in row.items() if value and key != "step"}

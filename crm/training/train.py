@@ -64,7 +64,7 @@ from crm.training.devices import (
 from crm.training.lit_module import WAY_OUT, LitRewardModel, NonFiniteError
 from crm.training.memory import keep_frozen_states, settle_memory
 from crm.training.resume import BEST, SUMMARY, checkpoint_to_resume
-from crm.training.tracking import finished, log_summary, run_loggers
+from crm.training.tracking import check_tracker, finished, log_summary, run_loggers
 
 log = logging.getLogger(__name__)
 THREADS = torch.get_num_threads()
@@ -90,6 +90,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     """Train, export the best step, write ``summary.json``. Raises ``ValueError`` for anything a user can correct."""
     started = time.perf_counter()
     quieten()
+    check_tracker(config.logger.kinds)
     show_loading(config.trainer.progress)
     settle_hardware(config)
     settings = cast(dict[str, Any], OmegaConf.to_container(OmegaConf.structured(config)))
@@ -108,6 +109,7 @@ def run_training(config: TrainConfig, callbacks: Sequence[Callback] = ()) -> Tra
     steps = config.schedule.epochs * math.ceil(len(data.loader) / data.passes)
     steps = min(steps, config.schedule.max_steps or steps)
     lit = LitRewardModel(model, config.optimizer, config.loss, steps)
+    lit.configure_optimizers()  # may refuse, so before anything of an old run is removed
     rank_zero_only(show_counts)(splits.counts, counts)
     rank_zero_only(show_run)(config, model, counts["trained_on"], lit.total_steps)
 
@@ -153,7 +155,7 @@ def speed_up(config: TrainConfig, model: RewardModel) -> None:
         enable_checkpointing(backbone)
     keep_frozen_states(config, model)
     if config.trainer.compile:
-        compile_layers(backbone)
+        compile_layers(backbone, training_device(config.trainer.accelerator))
 
 
 def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:

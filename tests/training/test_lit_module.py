@@ -150,13 +150,6 @@ def test_everything_else_moves_as_under_adamw_alone(make_model) -> None:
         assert torch.equal(parameter, expected[name]) != ("layers" in name and parameter.ndim == 2), name
 
 
-def test_muon_needs_a_matrix(make_model) -> None:
-    model = make_model("scalar")
-    model.backbone.layers.requires_grad_(False)
-    with pytest.raises(ValueError, match=r"optimizer.name=muon: no matrix .*use optimizer.name=adamw"):
-        build_optimizer(model, MUON)
-
-
 @pytest.mark.slow
 def test_a_fused_adamw_is_clipped_in_bfloat16_as_a_plain_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The CPU's own fused kernel stands in for a GPU's."""
@@ -176,7 +169,7 @@ def test_compiled_layers_keep_names_and_numbers(make_model: Any, make_encoder: A
     batch = packing.collate([encoder.encode(row, "ab") for row in comparisons])
     model = make_model("scalar").train()
     names, plain = list(model.state_dict()), outcome(model, batch)
-    compile_layers(model.backbone, backend="eager")
+    compile_layers(model.backbone, torch.device("cpu"), backend="eager")
     assert list(model.state_dict()) == names
     assert_same(outcome(model, batch), plain)
 
@@ -196,14 +189,14 @@ def test_fifty_packs_of_other_shapes_are_hardly_compiled_anew(
     model, shapes, rng = make_model("scalar").train(), set(), Random(0)
     encoded = [make_encoder("scalar").encode(row, "ab") for row in many]
     torch.compiler.reset()
-    compile_layers(model.backbone, backend=counting)
+    compile_layers(model.backbone, torch.device("cpu"), backend=counting)
     after = []
     for _ in range(50):
         batch = layout.collate(rng.sample(encoded, rng.randint(1, 4)))
         outcome(model, batch)
         shapes.add(tuple(batch.input_ids.shape))
         after.append(len(graphs))
-    assert len(shapes) > 3 and after[0] > 0
+    assert len(shapes) > 3 and after[0] > 1, "the probe and the layers"
     assert len(set(after)) - 1 <= 2, "packs after the first at which something was compiled"
 
 

@@ -51,10 +51,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainingOutcome
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RewardModel, "forward", counted)
-        patch.setattr("crm.training.train.compile_layers", compiled.append)
+        patch.setattr("crm.training.train.compile_layers", lambda *given: compiled.append(given))
         settings = ("schedule.max_steps=3", "schedule.validate_every=1", "trainer.precision=32-true")
         outcome = train(folder, "loss=ranking", *settings, "trainer.compile=true")
-    assert [type(backbone).__name__ for backbone in compiled] == ["Qwen3Model"]
+    assert [(type(backbone).__name__, str(device)) for backbone, device in compiled] == [("Qwen3Model", "cpu")]
     return folder, outcome, read
 
 
