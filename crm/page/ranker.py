@@ -170,9 +170,9 @@ def why_invalid(ranking: Ranking) -> str:
 def refusal(queries: int, left: int, failed: int, comparisons: int) -> str:
     """Why not to rank on what is ``left`` of queries with ``failed`` comparisons; empty where it may be done."""
     if left < LEAST_QUERIES:
-        few = "one question of the bank matches" if queries == 1 else f"{queries} questions of the bank match"
+        few = "one question is chosen" if queries == 1 else f"{queries} questions are chosen"
         few = few if queries < LEAST_QUERIES else f"{left} of {queries} questions have a score of every model"
-        return f"Only {few}, and a ranking needs {LEAST_QUERIES}: choose more topics or questions."
+        return f"Only {few}, and a ranking needs {LEAST_QUERIES}: choose a higher number of questions, or more topics."
     if failed > MOST_UNREAD * comparisons:
         share = f"{failed:,} of {comparisons:,} comparisons"
         return f"The judge could not read {share}, so that a ranking would rest on what is left by chance."

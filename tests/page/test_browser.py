@@ -81,6 +81,10 @@ def test_from_the_first_look_to_a_comparison(browser: Any, address: str) -> None
         view(page, "Compare")
         panel = compare(page, f"{address}/?{urlencode({'criteria': DETAILED})}")
         expect(panel).to_contain_text("opposite rankings: Kendall’s tau −")
+        milder = {"tau": -0.4, "low": -0.5, "high": -0.3, "models": []}
+        page.route("**/api/v1/compare", lambda route: route.fulfill(json=milder), times=1)
+        panel.locator("form button").click()
+        expect(panel).to_contain_text("rankings that rather disagree: Kendall’s tau −0.40")
         page.route("**/api/v1/compare", lambda route: None, times=1)
         panel.locator("form button").click()
         with page.expect_event("requestfailed"):  # an older answer replaces no newer one
@@ -164,7 +168,7 @@ def test_rankings_that_are_not_shown(browser: Any, address: str) -> None:
         page.get_by_label("Number of questions").fill("12")
         page.keyboard.press("Enter")
         headline(page, "No ranking")
-        expect(page.locator("#because")).to_contain_text("Only 12 questions of the bank match")
+        expect(page.locator("#because")).to_contain_text("Only 12 questions are chosen")
         assert not page.locator("#rows .row").count()
         expect(view(page, "By topic")).to_contain_text("Make a ranking first")
         page.reload()

@@ -76,7 +76,7 @@ async function showBoth(out, text) {
 function alike(found) {
   if (found.tau === null) return 'One of you likes all models equally well, so that there is no order to compare.';
   const how = found.tau > 0.8 ? 'nearly the same ranking' : found.tau > 0.3 ? 'rankings that are alike'
-    : found.tau > -0.3 ? 'rankings that have little to do with each other' : 'opposite rankings';
+    : found.tau > -0.3 ? 'rankings that have little to do with each other' : found.tau > -0.8 ? 'rankings that rather disagree' : 'opposite rankings';
   const two = (value) => (value === null ? '–' : value.toFixed(2).replace('-', '−'));
   return `You have ${how}: Kendall’s tau ${two(found.tau)} [${two(found.low)}, ${two(found.high)}], where 1 is the same order and −1 the opposite.`;
 }
