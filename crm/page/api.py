@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -171,7 +172,8 @@ def make_api(ranker: Ranker, picking: Picking, about: About, card: Path | None =
     @api.post("/api/v1/picks/csv", response_class=Response)
     def picked(asked: PicksRequest) -> Response:
         """Picks as votes: a table of ``query``, ``a``, ``b`` and ``winner``, which ``/api/v1/votes`` reads again."""
-        return _csv(pd.DataFrame(picking.votes(asked), columns=["query", "a", "b", "winner"]), "picks")
+        table = pd.DataFrame(picking.votes(asked), columns=["query", "a", "b", "winner"])
+        return _csv(table.to_csv(index=False, quoting=csv.QUOTE_ALL), "picks")  # texts as they were shown
 
     @api.post("/api/v1/votes")
     def votes(asked: VotesRequest) -> dict[str, Any]:
@@ -185,7 +187,8 @@ def make_api(ranker: Ranker, picking: Picking, about: About, card: Path | None =
         topics = pd.DataFrame([row.topics for row in board.rows]).add_prefix("topic ")
         flawed = [len(ranking.flaws[row.model]) for row in board.rows]
         table = board.frame().assign(flawed=flawed).join(topics)
-        return _csv(table.assign(criteria="; ".join(ranking.counted(profile)), judge=about.judge), "leaderboard")
+        table = table.assign(criteria="; ".join(ranking.counted(profile)), judge=about.judge)
+        return _csv(csv_text(table), "leaderboard")
 
     @api.get("/api/v1/card", response_class=Response)
     def model_card() -> Response:
@@ -209,9 +212,9 @@ def published_rows(ranking: PublishedRanking) -> dict[str, Any]:
     return {"title": ranking.title, "rows": [{"model": n, "rank": ranks[n], "win_rate": rate} for n, rate in best]}
 
 
-def _csv(table: pd.DataFrame, name: str) -> Response:
+def _csv(text: str, name: str) -> Response:
     headers = {"Content-Disposition": f'attachment; filename="{name}.csv"'}
-    return Response(csv_text(table).encode("utf-8-sig"), media_type="text/csv", headers=headers)  # a mark for Excel
+    return Response(text.encode("utf-8-sig"), media_type="text/csv", headers=headers)  # a mark for Excel
 
 
 def _mistake(status: int, text: str, headers: Mapping[str, str] | None = None) -> JSONResponse:

@@ -134,8 +134,8 @@ def test_the_chips_of_picks_rank_as_the_picks(typed: dict[str, Any], most: int, 
     assert np.abs(gaps).mean() < 0.015, "in size as in order: units of picks are not those of lines"
 
 
-def test_picks_come_back_as_votes(http: TestClient) -> None:
-    """What is downloaded is read again, and shows the same."""
+def test_picks_come_back_as_votes(http: TestClient, indexed: Ranker) -> None:
+    """What is downloaded is read again, with the texts that were shown, and shows the same."""
     picks, reply = course(http)
     file = http.post("/api/v1/picks/csv", json={"profile": {}, "picks": picks, "seed": 5, "bank": reply["bank"]})
     rows = list(csv.DictReader(io.StringIO(file.content.decode("utf-8-sig"))))
@@ -143,6 +143,8 @@ def test_picks_come_back_as_votes(http: TestClient) -> None:
     for row in rows:
         gap = len(row["b"].split()) - len(row["a"].split())
         assert row["winner"] == ("tie" if abs(gap) < 3 else "a" if gap > 0 else "b")
+    shown = {text for own in indexed.bank.responses.values() for text in own.values()}
+    assert {row[side] for row in rows for side in "ab"} <= shown and any("\n" in row["a"] + row["b"] for row in rows)
     more = rows + [row | {"query": f"again {row['query']}"} for row in rows]  # reasons are in no vote: it takes more
     found = http.post("/api/v1/votes", json={"file": "\n".join(map(json.dumps, more))}).json()
     assert found["votes"] == len(more) and found["criteria"][0]["text"] == "Short answers"
