@@ -223,6 +223,14 @@ def test_the_published_ranking_comes_first_and_stands_beside_ones_own(browser: A
         expect(page.locator("#because")).to_contain_text(
             "It is ahead of short, the general first, mostly by “bullet points”."
         )
+        add(page, "short answers", "long answers")
+        expect(page.locator("#because")).to_contain_text(
+            "“short answers” and “long answers” cancel each other. It is ahead of short, the general first, mostly by “"
+        )
+        page.get_by_role("button", name="Take away: long answers").click()
+        expect(page.locator("#because")).to_contain_text("“shorter answers”. It is behind in “bullet points”.")
+        page.get_by_role("button", name="Take away: short answers").click()
+        expect(page.locator(".chip")).to_have_count(1)
         expect(page.locator("#rows .row").first).to_have_attribute(
             "aria-label", re.compile("^1. The Lister, .*in general 2")
         )

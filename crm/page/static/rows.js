@@ -61,14 +61,22 @@ function wordsOf(rows) {
   return `${nameOf(rows[0].model)} writes ${Math.round(rows[0].mean_words)} words an answer, all models ${Math.round(all)}.`;
 }
 
-/** The line in which the first is furthest ahead of the general first, or of the mean. @param {any[]} rows */
+/** What cancels, where the first is furthest ahead of the general first, or of the mean, and where behind; lines of one criterion in sum. @param {any[]} rows */
 function because(rows) {
   if (!rows[0].shares?.length) return '';
-  const other = page.bank.published && rows.find((row) => row.model === page.bank.published.rows[0].model);
+  const other = page.bank.published && rows.slice(1).find((row) => row.model === page.bank.published.rows[0].model);
   const mean = rows[0].shares.map((_, at) => rows.reduce((sum, row) => sum + row.shares[at], 0) / rows.length);
   const ahead = rows[0].shares.map((share, at) => share - (other || { shares: mean }).shares[at]);
-  const most = ahead.indexOf(Math.max(...ahead));
-  return ahead[most] > 0.1 ? `It is ahead of ${other ? `${nameOf(other.model)}, the general first,` : 'the others'} mostly by “${label(most)}”.` : '';
+  const criteria = page.step.lines.map((text) => clauses(text).map((each) => each.criterion).join() || text);
+  const groups = [...new Set(criteria)].map((name) => criteria.flatMap((each, at) => (each === name ? [at] : [])));
+  const sum = (shares, group) => group.reduce((whole, at) => whole + shares[at], 0);
+  const opposed = groups.filter((group) => rows.some((row) => Math.abs(row.shares[group[0]]) > 0.005) && rows.every((row) => Math.abs(sum(row.shares, group)) < 0.005));
+  const gaps = groups.map((group) => ({ by: sum(ahead, group), lines: [...group].sort((one, two) => ahead[one] - ahead[two]) })).sort((one, two) => one.by - two.by);
+  const behind = gaps.filter(({ by }) => by < -0.1).map(({ lines }) => `“${label(lines[0])}”`);
+  const most = gaps[gaps.length - 1];
+  return [...opposed.map((group) => `${listed(group.map((at) => `“${page.step.lines[at]}”`))} cancel each other.`),
+    most.by > 0.1 && `It is ahead of ${other ? `${nameOf(other.model)}, the general first,` : 'the others'} mostly by “${label(most.lines[most.lines.length - 1])}”.`,
+    most.by > 0.1 && behind.length && `It is behind in ${listed(behind)}.`].filter(Boolean).join(' ');
 }
 
 /** @param {any[]} rows */
@@ -81,11 +89,13 @@ function changes(rows) {
   return parts.length ? `Against the general ranking: ${parts.join('; ')}.` : '';
 }
 
+/** @param {string} text of a line @returns {any[]} its clauses that count */
+const clauses = (text) => (page.step.understood || []).filter((each) => each.line === text && !each.why);
+
 /** @param {number} at @returns {string} what a line of the profile was read as */
 function label(at) {
   const text = page.step.lines[at];
-  const read = (page.step.understood || []).filter((each) => each.line === text && !each.why).map((each) => each.meaning);
-  return read.join(', ') || `${at < (page.step.profile.criteria || []).length ? '' : 'not: '}${text}`;
+  return clauses(text).map((each) => each.meaning).join(', ') || `${at < (page.step.profile.criteria || []).length ? '' : 'not: '}${text}`;
 }
 
 /** @param {(model: string) => void} open */
