@@ -67,6 +67,9 @@ def test_what_is_typed_wins(trained: Trained, pairs: Path, tmp_path: Path) -> No
     other = compose("evaluate", [*given, "data=simulation"], tmp_path / "out")
     assert other.data == compose("evaluate", ["judge=length", "data=simulation"], tmp_path / "out").data
     assert other.criteria == "none", "a model trained without criteria is read without, on any data"
+    new = [*given, "data=file", f"data.path='{write_rows(tmp_path / 'test.jsonl', ROWS)}'"]
+    for word, split in (("progress=false", "all"), ("data.split=auto", "auto"), (f"data.path='{pairs}'", "auto")):
+        assert compose("evaluate", [*new, word], tmp_path / "out").data.split == split
     beside = compose("evaluate", [*given, "judge=length"], tmp_path / "out")
     assert beside.data.path == str(pairs), "a judge that is compared with the checkpoint reads the same data"
 

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from crm.data.catalogue import OWN
 from crm.data.comparisons import SUITES, WITHOUT_EFFECT, fixed_suites, parse_suite, suite_names
 from crm.data.load import load_data
 from crm.data.splits import Splits
@@ -142,6 +143,8 @@ def _check_recorded(config: EvaluateConfig) -> None:
             f"data.path={path!r}: {config.checkpoint} was trained on this file, and it is gone; name the data to "
             "evaluate on: data=<file or folder>, or data=simulation"
         )
+    if config.data.split == "all" and config.data.name in OWN and path != record.get("path"):
+        log.info("data.split=all: every row of %s is evaluated; data.split=auto takes a held-out part", path)
     if config.data.name == "simulation" and record.get("name") != "simulation":
         log.warning("data=simulation: simulated votes, not yours; to evaluate on your own: data=<file or folder>")
 

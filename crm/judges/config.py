@@ -27,7 +27,16 @@ def _trained(name: str, otherwise: Any, *, _root_: Any) -> Any:
     return otherwise if record is None or lost else record
 
 
+def _split_of(path: str | None, *, _root_: Any) -> str:
+    """``data.split`` of what is evaluated: ``all`` where the checkpoint was trained on data other than ``path``."""
+    data = training_config(_root_.checkpoint).get("data") or {}
+    if path and data and (data.get("path") is None or Path(path).resolve() != Path(data["path"]).resolve()):
+        return "all"
+    return str(data.get("split", "auto")) if path else "auto"
+
+
 OmegaConf.register_new_resolver("trained", _trained, replace=True)
+OmegaConf.register_new_resolver("split_of", _split_of, replace=True)
 
 
 @dataclass
