@@ -54,6 +54,7 @@ train resume=. | resume=.: it holds no config.yaml of a run; give the folder of 
 train resume=true                                   | resume=true: no checkpoint
 evaluate judge=llm                                  | judge.base_url=None: expected a value
 evaluate judge=length suite=standrd                 | suite=standrd: no such suite; did you mean standard?
+evaluate judge=length suite=rm_bench data=simulation | data=simulation: benchmarks read files under data.root
 evaluate judge=length suite=rewardbench              | suite=rewardbench: no such suite; did you mean reward_bench
 evaluate judge=length suite=D                        | D+ and D- name the two sides of suite D
 evaluate judge=length suite=rm_bench data.root=.     | suite=rm_bench: data.path=hf://THU-KEG/RM-Bench

@@ -99,6 +99,8 @@ def _expanded(word: str, words: Sequence[str]) -> list[str]:
     name, _, value = word.partition("=")
     listed = re.sub(r"[\[\]\"' ]", "", value).split(",")
     if name == "suite" and {each.replace("-", "_") for each in listed} <= {*BENCHMARKS, "public"}:
+        if typed := next((each for each in words if each.startswith(("data=", "data.path="))), None):
+            raise ValueError(f"{word} {typed}: benchmarks read files under data.root; leave out {typed}")
         return [f"benchmarks=[{','.join(listed)}]".replace("-", "_")]
     if name == "suite" and all(map(SUITE.fullmatch, listed)):
         return [f"suite=[{','.join(listed)}]"]
