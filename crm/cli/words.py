@@ -191,6 +191,10 @@ def rewrite_resume(words: Sequence[str]) -> list[str]:
             f"resume={folder}: {found}; give the folder of a training run, such as outputs/train/<date>/<time>"
         )
     if (folder / "summary.json").is_file():
+        typed = [word for word in words if "=" in word and not word.startswith(("resume=", "hydra", "trainer"))]
+        if typed:
+            how = f"python train.py model={typed_path(folder / 'model')} data=<votes> hydra.run.dir=<new folder>"
+            raise ValueError(f"{folder}: this run has ended; to train its model further: {how} {' '.join(typed)}")
         raise FinishedError(f"{folder}: this run has ended; next: python evaluate.py checkpoint={typed_path(folder)}")
     settings: Any = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
     own = [f"hydra.run.dir={hydra_value(folder)}", "hydra.output_subdir=null", "resume=true"]

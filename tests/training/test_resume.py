@@ -215,6 +215,8 @@ def test_ctrl_c_saves_the_step_and_names_the_command_that_goes_on(
     assert_same_run(tmp_path, whole[0])
     with pytest.raises(FinishedError, match=f"has ended; next: python evaluate.py checkpoint={tmp_path}"):
         rewrite_resume([f"resume={tmp_path}"])
+    with pytest.raises(ValueError, match=r"has ended; to train its model further: .* schedule.epochs=6$"):
+        rewrite_resume([f"resume={tmp_path}", "schedule.epochs=6"])
     with pytest.raises(AnotherRunError, match=r"a finished run is there; .*overwrite=true"):
         check_unfinished(compose("train", TINY, tmp_path))
     check_unfinished(compose("train", [*TINY, "overwrite=true"], tmp_path))
