@@ -214,12 +214,18 @@ class Winners:
         unknown = [key, *others][:MOST_CELLS]
         shown = ", ".join(repr(printable(each, 40)) for each in unknown)
         models = "" if by_author else " (where these are models, name data.columns.author_a and author_b)"
+        numbers = [float(each) for each in unknown if _NUMBER.fullmatch(each)]
+        if len(numbers) == len(unknown) and not all(each.is_integer() for each in numbers):
+            raise RecordError(self._field, f"{shown}: not known", "; write a column that holds a, b or tie")
         how = f"; say what each means, {', '.join(SIDES)}{models}, such as {self._typed(sorted(unknown))}"
         raise RecordError(self._field, f"{shown}: not known", how)
 
     def _typed(self, cells: list[str]) -> str:
         """The word of a command line that maps these cells as well as those mapped so far, quoted for the shell."""
-        whole = self._mapped | dict(zip(cells, cycle(SIDES), strict=False))
+        sides: Iterable[str] = cycle(SIDES)
+        if all(map(_NUMBER.fullmatch, cells)) and any(cell[0] == "-" for cell in cells):
+            sides = ["a" if float(cell) < 0 else "b" if float(cell) > 0 else "tie" for cell in cells]
+        whole = self._mapped | dict(zip(cells, sides, strict=False))
         return shlex.quote(f"data.winners={hydra_value(whole)}")
 
 

@@ -222,7 +222,7 @@ def given(word: str) -> Mapping[str, str]:
         ("1 0", {}, "'1', '0'"),
         ("-1 1", {}, "'-1', '1'"),
         ("1 2 3", {"3": "tie"}, "'1', '2'"),
-        ("1.0 2.0 1.5", {}, "'1', '2', '1.5'"),
+        ("-3 -2 0 1 2", {}, "'-3', '-2', '0', '1', '2'"),
     ],
 )
 def test_a_number_beside_others_has_to_be_mapped(
@@ -232,7 +232,13 @@ def test_a_number_beside_others_has_to_be_mapped(
     (first, *_) = read(path, winners=winners)[1].rejections
     assert f"rows.jsonl:1: winner: {unknown}: not known; say what each means" in str(first)
     whole = given(shown(str(first))[0])
-    assert len(read(path, winners=whole)[0]) == len(cells.split())
+    records = read(path, winners=whole)[0]
+    assert len(records) == len(cells.split())
+    if "-" in cells:
+        assert "".join(record.winner[0] for record in records) in ("ab", "aatbb")
+    path = write(tmp_path, plain(winner="0.92"), plain(winner="0.5", prompt="p"))
+    (first, *_) = read(path)[1].rejections
+    assert str(first).endswith("'0.92', '0.5': not known; write a column that holds a, b or tie")
 
 
 @pytest.mark.parametrize(("votes", "sides"), [((1, 1), "bb"), ((0, 0), "aa"), ((0, 1), "ab"), ((1, 2), "")])
