@@ -163,9 +163,7 @@ def check_counts(data: PreferenceDataModule, counts: Mapping[str, int]) -> None:
     if config.noise.kind != "none" and counts.get("noise_none", 0) == counts.get("made"):
         log.warning("noise=%s %s", config.noise.kind, WITHOUT_EFFECT)
     if not (made := counts["validation_made"]):
-        raise ValueError(
-            f"{config.data.word}: no comparison to validate on; raise data.validation_fraction or data.validation"
-        )
+        raise ValueError(f"{config.data.word}: no comparison to validate on; raise data.validation_fraction")
     if made == counts["validation_overlong"]:
         raise ValueError(
             f"model.max_length={config.model.max_length}: all {made} comparisons to validate on are longer; raise it"
