@@ -26,7 +26,7 @@ class Criterion:
 
 
 def read_criteria(path: Path | None = None) -> tuple[Criterion, ...]:
-    """The criteria of a YAML file, or the 64 of the package. Raises ``ValueError`` naming entry and field."""
+    """The criteria of a YAML file, or the 66 of the package. Raises ``ValueError`` naming entry and field."""
     return read_entries(
         path or files("crm.criteria").joinpath("pool.yaml"), Annotated[tuple[Criterion, ...], Field(min_length=1)]
     )

@@ -14,7 +14,7 @@ _TURNED = "skip|forget|leave|omit|drop|miss|hold|be afraid|be shy|shy|cut|stop|a
 _NEVER = rf"(?:(?:do|does)(?:n'?t| not)|never)(?! (?:{_TURNED})\b)"
 _VERBS = re.compile(
     r"(?<!n't )(?<!not )(?<!never )\b(?:hates?|dislikes?|detests?|loathes?|avoid(?:s|ing)?|skip|omit|remove|ban|"
-    r"leave out|spare me|fed up with|can(?:'?t|not) (?:stand|bear)|"
+    r"leave out|spare me|(?:cut|drop|lose) (?:out )?(?:the|all|those|these)|fed up with|can(?:'?t|not) (?:stand|bear)|"
     r"refrain(?:ing)? from|steer clear of|stay away from|ditch|scrap|get rid of|do away with|do(?:ing)? without|"
     r"stop (?:using|adding|giving me|with)|enough (?:of|with)|(?:tired|sick) of|"
     r"(?:annoyed|bothered) by|not a fan of|"
@@ -56,7 +56,9 @@ _WORDS = re.compile(
 _OWN = re.compile(
     r"(?:i|it|you|we|he|she|they|this|that|there|more|less|fewer|no|not|never|without|only|rather|instead|just|please|"
     r"always|use|keep|give|be|get|write|make|show|tell|put|go|start|begin|end|cite|explain|add|include|stick|say|let|"
-    r"stay|answer|come|do|don'?t|sound|talk|speak|try|help|name|ask|have|has|is|are|so|too|some|plenty|lots)\b|"
+    r"stay|answer|come|do|don'?t|sound|talk|speak|try|help|name|ask|have|has|is|are|so|too|some|plenty|lots|with|"
+    r"(?:give|use|keep|cite|explain|add|include|stick|say|stay|make|show|tell|put|get|write|speak|admit|know|start)s|"
+    r"(?:love|like|prefer|want|need|enjoy)s?)\b|"
     r".*\b(?:welcome|fine|okay?|helps?|matters?|are good)\b",
     re.IGNORECASE,
 )

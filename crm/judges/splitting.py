@@ -59,7 +59,8 @@ _OWN = re.compile(
 )
 _REJECTED = re.compile(
     r"(?:(?:hell|oh|absolutely|definitely|please) )?(?:no(?: thanks?| thank you| way)?|nope|never)|"
-    r"not (?:me|for me|any ?more|my thing)|(?:but )?i (?:don'?t|do not|hate (?:it|them|that)|can'?t stand (?:it|them))|"
+    r"(?:rather |please )?not(?: me| for me| any ?more| my thing| so much| really| please)?|"
+    r"(?:but )?i (?:don'?t|do not|hate (?:it|them|that)|can'?t stand (?:it|them))|"
     rf"(?:(?:so|it['’]s|that['’]s|just|what|absolutely|they['’]re) )*(?:{BAD})|ugh|yuck",
     re.IGNORECASE,
 )

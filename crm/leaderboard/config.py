@@ -127,7 +127,7 @@ class BankScoreConfig(AnyJudgeConfig):
 
     bank: BankConfig = field(default_factory=BankConfig)
     pool: str | None = None
-    """YAML file of criteria (name, more, less, definition); null: the 64 of the package."""
+    """YAML file of criteria (name, more, less, definition); null: the 66 of the package."""
     counted: bool = False
     """Have the judge score those criteria too that can be counted."""
     ratings: str | None = None

@@ -32,10 +32,10 @@ HELD_OUT = Path(__file__).with_name("held_out.json")
 
 By others, who have not seen those either: `FRESH`, of one criterion each; `SEVERAL`, of two or more; `TERSE`, what
 people type first, with every reading that is right, which may be none; `NOTHING`, of nothing."""
-FRESH = ("strangers", "roundabout", "typed", "newcomers", "visitors", "guests")
-SEVERAL = ("several", "lists", "mixed", "combined", "guests_several")
+FRESH = ("strangers", "roundabout", "typed", "newcomers", "visitors", "guests", "callers")
+SEVERAL = ("several", "lists", "mixed", "combined", "guests_several", "callers_several")
 TERSE = ("terse", "entries")
-NOTHING = ("nothing", "off_topic", "guests_nothing")
+NOTHING = ("nothing", "off_topic", "guests_nothing", "callers_nothing")
 
 
 def logits_of(model: ClauseNetwork, tokenizer: Any, texts: Sequence[str]) -> Tensor:

@@ -39,9 +39,18 @@ AMERICAN = {
 def wordings() -> dict[str, Any]:
     """``criteria`` with words for both sides, ``typed``, ``pieces``, ``frames``, ``contrasts``, ``nothing`` ..."""
     read: dict[str, Any] = {}
-    for name in ("wordings.yaml", "typed.yaml", "pieces.yaml", "statements.yaml", "nothing.yaml"):
-        read |= yaml.safe_load(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+    for name in ("wordings", "typed", "hard", "pieces", "tables_and_dashes", "statements", "nothing"):
+        _add(read, yaml.safe_load(Path(__file__).with_name(f"{name}.yaml").read_text(encoding="utf-8")))
     return read
+
+
+def _add(read: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """Put entries of another file beside, and lists behind, those of the same name."""
+    for name, entry in more.items():
+        if isinstance(entry, Mapping):
+            _add(read.setdefault(name, {}), entry)
+        else:
+            read.setdefault(name, []).extend(entry)
 
 
 def sides() -> list[Side]:
@@ -65,7 +74,7 @@ def trained_on() -> set[str]:
     for name, side in sides():
         own = wordings()["criteria"][name][side]
         found.update(plain(text) for kind in (*KINDS, "sentences") for text in own[kind])
-        found.update(plain(text) for kind in ("typed", "pieces") for text in wordings()[kind][name][side])
+        found.update(plain(text) for kind in ("typed", "hard", "pieces") for text in wordings()[kind][name][side])
     return found
 
 
@@ -150,19 +159,18 @@ class Sentences:
         return side, text
 
     def _sentence(self, side: Side) -> str:
-        """A written one (63 %), a phrase in a frame (22 %), in a statement (3 %), in a contrast (8 %), or alone."""
+        """A written one (66 %), a phrase in a frame (20 %), in a statement (3 %), in a contrast (7 %), or alone."""
         rng, (name, which) = self._rng, side
         own = self._all["criteria"][name]
         kind = rng.random()
-        if kind < 0.2:
+        if kind < 0.17:
             return str(rng.choice(own[which]["sentences"]))
-        if kind < 0.55:
-            return str(rng.choice(self._all["typed"][name][which]))
-        if kind < 0.63:
-            return str(rng.choice(self._all["pieces"][name][which]))
-        if kind < 0.85:
+        if kind < 0.66:
+            written = rng.choices(("typed", "hard", "pieces"), (27, 15, 7))[0]
+            return str(rng.choice(self._all[written][name][which]))
+        if kind < 0.86:
             return self._framed(side, rng.choices(KINDS, (19, 8, 9))[0])
-        if kind < 0.88:
+        if kind < 0.89:
             return self._stated(side, rng.choice(("nouns", "commands")))
         if kind < 0.96:
             phrases = rng.choice(KINDS)

@@ -105,6 +105,8 @@ COUNTED = {
     "Summaries": (f"{SHORT_PLAIN} In short, it slept. Overall, it was calm.", 2),
     "Sources": (f"{SHORT_PLAIN} According to a study (2019), see https://cats.org.", 4),
     "Asides": (f"A cat (my own) sat (as cats do). {SHORT_PLAIN}", 2),
+    "Tables": (f"|cat|age|\n|:--|--:|\n|Tom|5|\n\n{SHORT_PLAIN}\n\ncat | dog\n--- | ---\n1 | 2", 2),
+    "Dashes": (f"A cat — my own—sat -- and slept at 9 - 5 – to wake.\n— {SHORT_PLAIN}", 3),
     "Reasons": (f"{SHORT_PLAIN} It slept because it was tired, and therefore it was calm.", 2),
     "Order words": (f"First a cat sat. Then it slept. Finally it woke. {SHORT_PLAIN}", 3),
     "Advice": (f"You should feed it. Make sure it sleeps and avoid noise. {SHORT_PLAIN}", 3),
