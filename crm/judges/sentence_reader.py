@@ -139,7 +139,9 @@ class SentenceReader:
         if len(parts) == 1 or len(clauses) == 1:
             return clauses
         whole = self._whole(sentence)
-        return (whole,) if not clauses or is_whole(whole, clauses) else clauses
+        asked = {(clause.criterion, clause.side) for clause in clauses if clause.criterion}
+        other = asked != {(whole.criterion, whole.side)} and is_whole(whole, clauses)
+        return (whole,) if other or not clauses else clauses
 
     def _as_one(self, sentence: str, first: Spanned, second: Spanned) -> Spanned | None:
         """Neighbours that ask for the same as one clause.
@@ -182,7 +184,7 @@ class SentenceReader:
             return [(*places[whole], one)]
         self._read_together(read, alone, [part[slice(*edge)] for edge in edges[:-1]], account)
         found = [(*places[span], read[span]) for span in _best_split(read, count)]
-        if is_whole(one, [clause for *_, clause in found]):
+        if not rejects(alone[-1]) and is_whole(one, [clause for *_, clause in found]):
             return [(*places[whole], one)]
         return [each for each in found if each[2].criterion or not is_report(each[2].text)] or found
 

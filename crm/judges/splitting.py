@@ -24,7 +24,7 @@ _WEAK = re.compile(
 _HARD = re.compile(r"(?<=\w\w[.!?;])\s+|\n+|;\s+|\s*\|\s*|\s+[–—-]\s+")
 """Ends of sentences; "e.g. " and "1. " are none."""
 _NUMBERED = re.compile(r"(?:^|\s+)\d\d?[.)]\s+")
-_EXCEPT = re.compile(r",?\s+\(?(?:unless|except)\b.*$", re.IGNORECASE | re.DOTALL)
+_EXCEPT = re.compile(r"(?<!thing)(?<!\ball),?\s+\(?(?:unless|except)\b.*$", re.IGNORECASE | re.DOTALL)
 _TAIL = (
     r"(?:(?:please|pls|thanks|thank you|thx)(?: (?:in advance|so much|a lot))?|"
     r"if you (?:would|could|can|will|please|don['’]?t mind)(?: be so kind)?|(?:but |so )?why(?: though)?)\W*"
@@ -68,7 +68,7 @@ _INDIFFERENT = re.compile(r"\b(?:don['’]?t|do not|doesn['’]?t) care (?:about
 
 
 _SIGNS = {r"(?<!\S)\+\s*(?=[a-z])": "more ", r"(?<!\S)[-–−]\s*(?=[a-z])": "no "}
-_SHORT = {r"\bw/o\b": "without", r"\bw/\s*(?=\w)": "with ", r"\s&\s": " and "}
+_SHORT = {r"\bw/o\b": "without", r"\bw/\s*(?=\w)": "with ", r"\s&\s": " and ", r"\bnot (?:only|just) (?=.* but )": ""}
 _NEXT = re.compile(
     r"(?<![\s,])(?<!\bno)(?<!\bor)(?<!\bis)(?<!\band)(?<!\bmuch)(?<!\bany)\s+(?=(?:no|more|less|fewer|just|only)\s)",
     re.IGNORECASE,
