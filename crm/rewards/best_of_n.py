@@ -96,6 +96,8 @@ def run_best_of_n(config: BestOfNConfig, show: bool = True) -> pd.DataFrame:
     read = np.where(np.isnan(judge), np.nan, gold)
     ks = sizes(min(config.max_k, reached(read)))
     frame = curves(pickers, read, [own.cluster for own in pool], ks)
+    if gold is judge:  # whoever picks by it is the judge
+        frame = frame[frame["picked_by"] != "oracle"]
     responses = sum(len(own.responses) for own in pool)
     counts = {"queries": len(pool), "queries_left_out": len(found) - len(pool), "responses": responses}
     counts |= {name: responses - int((~np.isnan(each)).sum()) for name, each in (("no_gold", gold), ("unread", judge))}
@@ -130,7 +132,7 @@ def _gold(config: BestOfNConfig, pool: Sequence[Candidates], judge: Floats) -> t
         unit, gold = "gold of the file", [[*own.gold] or [None] * len(own.responses) for own in pool]
     if np.isnan(judge + (found := table(gold))).all():
         way_out = "give candidates=<file> with a column gold"
-        if config.bank.name == "simulated":
+        if config.candidates is None and config.bank.name == "simulated":
             way_out = "name a user of the simulated bank, as in 'criteria=[\"Prefers concise answers\"]'"
         log.warning(
             "gold: nobody knows what these responses are worth; the table has the judge's own reward; %s", way_out

@@ -18,6 +18,7 @@ from crm.config import compose
 from crm.model.export import export_model
 from crm.rewards.best_of_n import Candidates, best_of_k, expected, picks, reached, run_best_of_n, sizes
 from crm.schema import Message, prompt_key
+from tests.made_files import write_rows
 from tests.test_docs import DOCS, example
 
 NAN = float("nan")
@@ -122,6 +123,12 @@ def test_picks_are_the_best_of_the_first_n_and_null_where_none_was_read() -> Non
     assert [(row["n"], row["index"], row["response"]) for row in found] == expected_picks
     own = {"id": prompt_key(pool[0].prompt), "criteria": ("x",), "n": 1}
     assert found[0] == own | {"index": 0, "response": "a", "author": None, "reward": 1.0}
+
+
+def test_candidates_without_gold_have_no_oracle(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    pool = write_rows(tmp_path / "pool.jsonl", [{"query": "Q?", "response": "word " * n} for n in (1, 2, 3)])
+    assert "oracle" not in run(tmp_path, "judge=length", f"candidates={pool}").index.levels[0]
+    assert "give candidates=<file> with a column gold" in caplog.text
 
 
 def test_gold_that_is_no_number_is_named(tmp_path: Path) -> None:
