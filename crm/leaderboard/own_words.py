@@ -60,7 +60,8 @@ class Understood:
     @property
     def counted(self) -> str:
         """With which weight it counts: "0.5 x ideally short (shorter answers)", "0 x candle (not understood)"."""
-        return f"{0 if self.why else self.weight:g} x {self.clause} ({self.why or self.meaning})"
+        by = "" if self.scored_by in ("", COUNTED) else f", by {self.scored_by}"
+        return f"{0 if self.why else self.weight:g} x {self.clause} ({self.why or self.meaning}{by})"
 
     def __str__(self) -> str:
         if self.why:

@@ -27,9 +27,7 @@ class WordsScorer:
     """What is read in somebody's own words, on the columns of the bank's criteria matrix."""
 
     sees = "Your ranking counts form and style in the answers (length, lists, hedges, figures …), not truth or skill."
-    win_rate = (
-        "50 % has as much of what you ask for, 90 % clearly more: a scale for counts, not measured on people’s votes"
-    )
+    win_rate = "50 % has as much of what you ask for, 90 % clearly more: a scale that is not measured on people’s votes"
     examples = (
         "short answers, no bullet points",
         "step by step, with examples",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from playwright.sync_api import expect
@@ -16,7 +17,7 @@ from crm.judges.config import JudgeConfig
 from crm.judges.sentence_reader import bundled_reader
 from crm.leaderboard.bank.opening import PublishedRanking
 from crm.leaderboard.config import BankConfig
-from crm.leaderboard.matrix import CriteriaMatrix
+from crm.leaderboard.matrix import Column, CriteriaMatrix
 from crm.leaderboard.own_words import OwnWords, pool
 from crm.page import run
 from crm.page.ranker import Ranker
@@ -189,6 +190,19 @@ def test_a_person_types_and_sees_what_was_read(browser: Any, address: str) -> No
         expect(page.get_by_role("button", name="Dislike: headings. Turn it round")).to_be_visible()
         expect(page.get_by_role("button", name="above all be brief counts 2 times.")).to_have_text("×2")
         assert page.url.endswith("?criteria=I+hate+lists&dislikes=headings&criteria=above+all+be+brief"), page.url
+
+
+@pytest.mark.slow
+def test_scores_that_are_not_counted_have_their_source(browser: Any, tmp_path: Path) -> None:
+    matrix = CriteriaMatrix(made_bank(), tmp_path / "criteria.parquet")
+    matrix.add([Column("Humour", "llm fake")], np.tile([3.0, 1.0, 2.0], 24))
+    scored = Ranker(WordsScorer(OwnWords(bundled_reader(), matrix)))
+    with serve_ranker(scored, tmp_path) as address, opened(browser, address) as page:
+        add(page, "funny answers")
+        expect(page.locator(".chip").last).to_contain_text(re.compile(r"read as: .* \(.*\), by llm fake"))
+        expect(page.locator("#progress")).to_contain_text("Scores by llm fake count in your ranking.")
+        assert "not truth" not in page.locator("#progress").inner_text()
+        assert ", by llm fake)" in page.request.get(f"{address}/api/v1/export/csv?criteria=funny+answers").text()
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 /** Lines as chips, examples to start from, and which questions and models take part. */
 
 import { byId, el, listed, rounded } from './dom.js';
-import { line, nameOf, ownLines, page, topicName } from './state.js';
+import { line, nameOf, ownLines, page, scorer, topicName } from './state.js';
 
 /** @typedef {import('./state.js').Line} Line */
 
@@ -74,7 +74,7 @@ function chip(one, at, read, lost) {
 const button = (label, text, id, onclick) => el('button', { id, type: 'button', 'aria-label': label, title: label, onclick }, text);
 
 /** @param {any} each a clause @returns {string} what it is read as, or why it does not count */
-const meaning = (each) => (each.why ? `${each.why}: does not count` : `read as: ${each.meaning} (${each.confidence.toFixed(2)})`);
+const meaning = (each) => (each.why ? `${each.why}: does not count` : `read as: ${each.meaning} (${each.confidence.toFixed(2)})${scorer(each) && `, by ${scorer(each)}`}`);
 
 /** Topics that can be ranked on; those with fewer questions together, or not at all. @returns {{label: string, names: string[]}[]} */
 function groups() {

@@ -4,7 +4,7 @@ import { MOST, addLine, mistake, showChips, showChoice, showExamples, showFilter
 import { byId, el, plural } from './dom.js';
 import { followHistory, readVotes, startPicking } from './pick.js';
 import { showRows, showWhy, verdict } from './rows.js';
-import { Unreachable, ask, baseline, fromQuery, general, line, newest, ownLines, page, picksAsked, profileOf, refused, rowsShown, toQuery, unpriced } from './state.js';
+import { Unreachable, ask, baseline, fromQuery, general, line, newest, ownLines, page, picksAsked, profileOf, refused, rowsShown, sees, toQuery, unpriced } from './state.js';
 import { views } from './views.js';
 
 const turn = newest();
@@ -110,7 +110,7 @@ function progress() {
   if (step?.failed) parts.push(`${plural(step.failed, 'comparison')} could not be read`);
   if (step?.agreement?.asked) parts.push(`of ${plural(step.agreement.asked, 'pick')} of random answers your others predict ${step.agreement.agreed}`);
   if (page.wanted.open || page.wanted.under) parts.push(`${rowsShown().length} of ${bank.models.length} models shown${unpriced() ? `, ${unpriced()} without a list price are not` : ''}`);
-  return `${parts.join('; ')}. ${bank.sees}`;
+  return `${parts.join('; ')}. ${sees()}`;
 }
 
 /** @returns {string} years in which the models were released */

@@ -53,6 +53,15 @@ export const nameOf = (model) => page.bank.facts?.[model]?.display || model;
 /** @param {string} topic @returns {string} as it is called on the page */
 export const topicName = (topic) => (topic === 'untagged' ? 'no topic given' : topic);
 
+/** @param {any} each a clause @returns {string} who has scored it, where it is not the page's judge */
+export const scorer = (each) => (each.why || ['counting', page.bank.judge].includes(each.scored_by) ? '' : each.scored_by);
+
+/** @returns {string} what counts in the ranking that is shown */
+export function sees() {
+  const others = [...new Set((page.step?.understood || []).map(scorer).filter(Boolean))];
+  return others.length ? `Scores by ${others.join(', ')} count in your ranking.` : page.bank.sees;
+}
+
 /** @returns {boolean} whether the ranking must not be shown */
 export const refused = () => Boolean(page.step?.refusal) && !page.anyway;
 

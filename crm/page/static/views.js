@@ -1,7 +1,7 @@
 /** What stands below the ranking: topics, two people, files, and what researchers ask. */
 
 import { el, signed } from './dom.js';
-import { address, ask, baseline, fromQuery, general, line, nameOf, newest, page, picksAsked, profileOf, queryOf, rowsShown, topicName } from './state.js';
+import { address, ask, baseline, fromQuery, general, line, nameOf, newest, page, picksAsked, profileOf, queryOf, rowsShown, sees, topicName } from './state.js';
 
 const BIBTEX = `@article{jia2025usercentric,
   title={User-centric Subjective Leaderboard by Customizable Reward Modeling},
@@ -124,7 +124,7 @@ function research(panel) {
   const curl = `curl -s ${address(route)} -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`;
   const asked = step?.queries ? (step.queries + step.left_out) * (bank.models.length - 1) : 0;
   const facts = [['Bank', `${bank.name}: ${bank.queries} questions, ${bank.models.length} models`], ['Licence of the answers', bank.licence || 'not stated'],
-    ['Judge', [`${bank.judge}. ${bank.sees} `, bank.card && el('a', { href: address('card') }, 'Model card')]],
+    ['Judge', [`${bank.judge}. ${sees()} `, bank.card && el('a', { href: address('card') }, 'Model card')]],
     ['Version', bank.version], ['Baseline', baseline()],
     ['Comparisons that could not be read', `${step?.failed ?? 0} of ${asked}`],
     ['General ranking', bank.published?.title || 'none is published for this bank'],
