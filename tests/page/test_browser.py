@@ -401,7 +401,7 @@ def test_picks_become_chips(browser: Any, address: str) -> None:
         with page.expect_download() as download:
             picking.get_by_role("button", name="Your picks as CSV").click()
         picks = download.value.path().read_text("utf-8-sig")
-        assert picks.startswith("query,a,b,winner")
+        assert picks.startswith('"query","a","b","winner"')
         picking.get_by_role("button", name="Show my ranking").click()
         complete(page)
         expect(page.locator(".chip").last).to_contain_text("picks")
