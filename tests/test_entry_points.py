@@ -84,6 +84,8 @@ def test_the_table_names_the_file(trained: Trained, pairs: Path, tmp_path: Path,
     what = "config scalar, blind on pairs.jsonl, held-out prompts (criteria=none)"
     assert (tmp_path / "out/suites.md").read_text().startswith(f"_seeds 3; {what}; commit ")
     assert "simulated" not in caplog.text
+    with pytest.raises(ValueError, match=r"no votes are held out \(data.test_fraction=0\); name others"):
+        run_evaluation(compose("evaluate", [*given, "data.test_fraction=0"], tmp_path / "c"))
     run_evaluation(compose("evaluate", ["judge=length", "data.train=20", "data.suite=4"], tmp_path / "b"), show=False)
     assert "length (longer wins) on simulation" in (tmp_path / "b/suites.md").read_text()
     assert "data=simulation: simulated votes, not yours" in caplog.text

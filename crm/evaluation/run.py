@@ -53,6 +53,10 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
     processes = start(config.devices, config.nodes)
     _check_recorded(config)
     splits = load_data(config.data, criteria=config.criteria)
+    if not config.data.test_fraction and not any(splits.suites.values()):
+        raise ValueError(
+            f"{config.data.word}: no votes are held out (data.test_fraction=0); name others: data=<file of test votes>"
+        )
     title = config.data.title() + ("" if config.criteria == "own" else f" (criteria={config.criteria})")
     log.info("data %s: %s", title, ", ".join(f"{key} {value}" for key, value in splits.counts.items()))
     names = config.suite if isinstance(config.suite, list) else suite_names(splits.suites, SUITES[config.suite])
