@@ -312,8 +312,10 @@ def _trained(overrides: Sequence[str], folder: Path, report: _Report, start: Pat
 
 def places(data: DataConfig) -> list[Path]:
     """Where the data are; none are simulated. Raises ``ValueError`` where they are not there."""
-    names = [name for name in data.sources or [data.name] if name != "simulation"]
-    return [place_of(data.path)] if data.path else [location(name, root=data.root, path=None) for name in names]
+    if data.path:
+        return [place_of(data.path, divided=True)]
+    names = (name for name in data.sources or [data.name] if name != "simulation")
+    return [location(name, root=data.root, path=None) for name in names]
 
 
 def _digest(data: DataConfig, start: Path | None) -> str:

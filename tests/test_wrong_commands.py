@@ -26,6 +26,7 @@ train ++nothing=1                                   | nothing: no such setting
 train data                                          | data: cannot be read as a setting; write name=value
 train ""                                            | '': cannot be read as a setting; write name=value
 train wandb=true                                    | wandb: no such setting; logger=wandb, or logger=[csv,wandb]
+train eval_dataset=x.jsonl                          | eval_dataset: no such setting; data=<folder> with the files
 train model=gpt2                                    | a model of a hub or a folder, model=pretrained model.path=gpt2
 train runs/mine                                     | runs/mine: a path needs the name of a setting; write resume=
 train votes/pairs.jsonl                             | write data=votes/pairs.jsonl

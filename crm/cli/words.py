@@ -47,7 +47,7 @@ def _read(path: Path) -> Any:
 _WORDS = _read(Path(__file__).with_name("aliases.yaml"))
 SAME = _by_name(_WORDS["same"].items())
 """Names that mean exactly one of our settings."""
-ANSWERS = _by_name((each["write"], each["names"]) for each in _WORDS["answers"])
+ANSWERS = _by_name((answer, names) for names, answer in _WORDS["answers"].items())
 """Names that have no setting of the same meaning, and what to write instead."""
 NOTES = {"optimizer.lr": "; where optimizer.name=muon (model=tiny), the matrices have optimizer.matrix_lr"}
 """What somebody who means a setting may not know of it."""

@@ -23,9 +23,13 @@ from crm.io.installed import check_known, plugin
 from crm.io.rows import PACKED, data_files, is_data_file
 from crm.schema import Preference
 
-PART = re.compile(
-    r"(?:^|[-_./])([\w.]+(?=-\d{5}-of-\d{5})|(?:train|validation|valid|val|dev|test|eval)(?=[-_./]))", re.IGNORECASE
-)
+SPLITS = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("validation", "valid", "val", "dev"), "validation"),
+    **dict.fromkeys(("test", "testing", "eval", "evaluation"), "test"),
+}
+"""What the `datasets` library calls the parts of a folder, by words in the names of files."""
+PART = re.compile(rf"(?:^|[-_./])([\w.]+(?=-\d{{5}}-of-\d{{5}})|(?:{'|'.join(SPLITS)})(?=[-_./]))", re.IGNORECASE)
 """The part of a data set that a file's name says it is; a hub's ``<split>-00000-of-00001`` has any name."""
 
 
@@ -100,28 +104,36 @@ def location(name: str, *, root: str, path: str | None) -> Path:
     return place_of(str(path))
 
 
-def place_of(path: str) -> Path:
+def place_of(path: str, divided: bool = False) -> Path:
     """The file, folder or pattern of files that ``data.path`` names, fetched where it is on the hub.
 
-    Raises ``ValueError`` where it is not there, and for a folder that holds the parts of a data set.
+    Raises ``ValueError`` where it is not there, and for a folder that holds the parts of a data set; ``divided`` lets
+    one of `split_files` pass.
     """
     place = dataset_folder(path) if path.startswith(PREFIX) else Path(path)
     if "*" not in place.name and not place.exists():
         raise ValueError(f"data.path={path!r}: no such file or folder; check the path")
-    if place.is_dir() and not (place / "splits").is_dir():
-        _ask_for_part(place, path)
+    if len(parts := _parts(place)) > 1 and not (divided and split_files(place)):
+        one = next((name for name in sorted(parts) if name.startswith("train")), min(parts))
+        how = re.sub("(?=@|$)", f":{one}", path, count=1) if path.startswith(PREFIX) else f"{Path(path) / parts[one]}"
+        names = ", ".join(sorted(parts))
+        raise ValueError(f"data.path={path}: holds the parts {names}; name one, as {shlex.quote(f'data.path={how}')}")
     return place
 
 
-def _ask_for_part(folder: Path, path: str) -> None:
-    found = (PART.search(file.relative_to(folder).as_posix()) for file in data_files(folder))
-    parts = {part[1].lower(): part for part in found if part}
-    if len(parts) > 1:
-        one = next((parts[name] for name in sorted(parts) if name.startswith("train")), parts[min(parts)])
-        below = one.string[: one.end(1)] + "*" * (one.string[one.end(1)] != "/")  # a folder, or files
-        how = re.sub("(?=@|$)", f":{one[1]}", path, count=1) if path.startswith(PREFIX) else f"{Path(path) / below}"
-        names = ", ".join(parts[name][1] for name in sorted(parts))
-        raise ValueError(f"data.path={path}: holds the parts {names}; name one, as {shlex.quote(f'data.path={how}')}")
+def _parts(place: Path) -> dict[str, str]:
+    """What names of files in a folder say that its parts are, each with its own folder or a pattern of its files."""
+    files = data_files(place) if place.is_dir() and not (place / "splits").is_dir() else []
+    found = (PART.search(file.relative_to(place).as_posix()) for file in files)
+    return {part[1]: part.string[: (end := part.end(1))] + "*" * (part.string[end] != "/") for part in found if part}
+
+
+def split_files(place: Path) -> dict[str, Path]:
+    """The files of train and of validation, test or both, where a folder holds these and no others."""
+    found = {SPLITS.get(part.lower(), part): place / below for part, below in _parts(place).items()}
+    known = len(found) > 1 and "train" in found and {*SPLITS.values()} >= {*found}
+    whole = known and sorted(file for below in found.values() for file in data_files(below)) == data_files(place)
+    return found if whole else {}
 
 
 def stem(path: str) -> str:

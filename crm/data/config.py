@@ -43,7 +43,8 @@ class DataConfig(Settings, group="data"):
     """Share of prompts, for sources without a split of their own."""
     test_fraction: float = setting(0.1, at_least=0, below=0.5, why="data.split=all evaluates every row")
     split: str = setting("auto", one_of=("auto", "all"))
-    """``all``: every row of one's own votes is evaluated, none is trained on; ``auto``: by prompt, or the set's own."""
+    """``all``: every row of one's own votes, or every test file, is evaluated, none is trained on; ``auto``: by prompt,
+    or the set's own."""
     near_duplicates: float = setting(0.8, above=0, at_most=1)
     """Share of 5-grams in common from which on prompts are kept in one part; 1.0: equal prompts only."""
     strict: bool = True

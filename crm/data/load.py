@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
+from typing import Any
 
 from crm.data import table
-from crm.data.catalogue import location, place_of, source_named, stem
+from crm.data.catalogue import location, place_of, source_named, split_files, stem
 from crm.data.comparisons import with_generic_criterion
 from crm.data.config import DataConfig
 from crm.data.own import load_prepared
@@ -53,16 +56,26 @@ def _load(config: DataConfig, criteria: str) -> Splits:
 
 
 def _split(config: DataConfig) -> Splits:
-    """A source without a split of its own; one to evaluate on is held out as a whole."""
-    source, (rows, reading) = source_named(config.name), read_rows(config)
-    rows = shorten(config.max_words, reading.counts, rows)
-    if config.split == "all" or source.evaluation_only:
-        parts = {"train": [], "validation": [], "test": rows}
+    """A source without a split of its own; one to evaluate on is held out as a whole, or its test files are.
+
+    Of a folder with `split_files`, these are the parts, and one without files is taken from train.
+    """
+    source, counts = source_named(config.name), Counter[str]()
+    files = split_files(place_of(config.path, divided=True)) if config.path else {}
+    whole = config.split == "all" or source.evaluation_only
+    given: dict[str, list[Preference]] = {}
+    for part in ["test"] if whole and "test" in files else files or ["train"]:
+        rows, reading = read_rows(replace(config, path=str(files[part])) if files else config)
+        given[part] = shorten(config.max_words, reading.counts, rows)
+        counts.update(reading.all_counts())
+    if whole:
+        parts = {"train": [], "validation": [], "test": [*chain.from_iterable(given.values())]}
     else:
-        parts = split_by_prompt(rows, config)
-    test = parts.pop("test")
-    parts |= {"D": test} if source.suite_of is None else grouped(test, source.suite_of)
-    return Splits.of(parts, reading)
+        taken: Any = {f"{part}_fraction": 0.0 for part in given if part != "train"}
+        parts = split_by_prompt(given.pop("train"), replace(config, **taken)) | given
+    test, train, validation = parts.pop("test"), parts.pop("train"), parts.pop("validation")
+    suites = {"D": test} if source.suite_of is None else grouped(test, source.suite_of)
+    return (_apart if files else Splits)(train, validation, suites, counts)
 
 
 def read_rows(config: DataConfig) -> tuple[list[Preference], Intake]:
@@ -114,20 +127,25 @@ def _fewer(splits: Splits, config: DataConfig, criteria: str) -> Splits:
 
 
 def mix(parts: Mapping[str, Splits]) -> Splits:
-    """Rows of all parts, in their order; ids and suites begin with the source's name.
-
-    Public sets share prompts: a training row whose prompt is in a suite of any source, or in the validation rows of
-    another, is left out, and counted.
-    """
+    """Rows of all parts, in their order; ids and suites begin with the source's name. Public sets share prompts."""
     named = {name: part.changed(partial(_named, name)) for name, part in parts.items()}
     suites = {f"{name}.{suite}": rows for name, part in named.items() for suite, rows in part.suites.items()}
-    asked = {prompt_key(row.prompt) for rows in suites.values() for row in rows}
     validation = [row for part in named.values() for row in part.validation]
-    validating = _without(validation, asked)
     train = [row for part in named.values() for row in part.train]
-    unasked = _without(train, asked)
-    training = _without(unasked, {prompt_key(row.prompt) for row in validating})
     counts = {f"{name}.{key}": count for name, part in named.items() for key, count in part.counts.items()}
+    return _apart(train, validation, suites, counts)
+
+
+def _apart(
+    train: list[Preference],
+    validation: list[Preference],
+    suites: dict[str, list[Preference]],
+    counts: dict[str, int],
+) -> Splits:
+    """Leave out, and count, training rows whose prompt is in validation or a suite, and such rows of validation."""
+    asked = {prompt_key(row.prompt) for rows in suites.values() for row in rows}
+    validating, unasked = _without(validation, asked), _without(train, asked)
+    training = _without(unasked, {prompt_key(row.prompt) for row in validating})
     counts["dropped_prompt_in_a_suite"] = len(train) - len(unasked) + len(validation) - len(validating)
     counts["dropped_prompt_in_validation"] = len(unasked) - len(training)
     return Splits(training, validating, suites, counts)

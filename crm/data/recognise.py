@@ -71,7 +71,7 @@ def recognise(path: str) -> Recognised:
 
     Raises ``ValueError`` where no reading fits or several do, and for a folder whose files differ.
     """
-    place = place_of(path)
+    place = place_of(path, divided=True)
     if (place / "splits").is_dir():
         log.info("%s: read with data.name=dataset, a folder of prepare.py", path)
         return Recognised("dataset")

@@ -148,7 +148,7 @@ def _check_recorded(config: EvaluateConfig) -> None:
             "evaluate on: data=<file or folder>, or data=simulation"
         )
     if config.data.split == "all" and config.data.name in OWN and path != record.get("path"):
-        log.info("data.split=all: every row of %s is evaluated; data.split=auto takes a held-out part", path)
+        log.info("data.split=all: every row or test file of %s is read; data.split=auto takes a held-out part", path)
     if config.data.name == "simulation" and record.get("name") != "simulation":
         log.warning("data=simulation: simulated votes, not yours; to evaluate on your own: data=<file or folder>")
 

@@ -300,7 +300,8 @@ def write_results(run_dir: Path, outcome: TrainingOutcome, facts: dict[str, Any]
     speed = "; {comparisons_per_second:,.1f} comparisons/s, {tokens_per_second:,.0f} tokens/s"
     speed = speed.format(**facts["throughput"]) if facts["throughput"] else ""
     log.info(f"validation accuracy {shown}, loss {loss:.3f}{speed}; the model is in {outcome.checkpoint}")
-    log.info("next: python evaluate.py checkpoint=%s", typed_path(run_dir))
+    held_out = "" if facts["config"]["data"]["test_fraction"] else " data=<file of test votes>"
+    log.info("next: python evaluate.py checkpoint=%s%s", typed_path(run_dir), held_out)
 
 
 def _export(

@@ -170,7 +170,7 @@ def test_files_of_a_folder_are_alike(tmp_path: Path, caplog: pytest.LogCaptureFi
         (["human-00000-of-00001-25f4", "gpt4_pair-00000-of-00001-c0b4"], "gpt4_pair, human", "gpt4_pair"),
         (["test_sft-00000-of-00001", "train_prefs-00000-of-00001"], "test_sft, train_prefs", "train_prefs"),
         (["dev", "a.train", "b-train-1"], "dev, train", "b-train"),
-        (["dev/0", "train/0"], "dev, train", "train"),
+        (["dev/0", "test/0"], "dev, test", "dev"),
     ],
 )
 def test_one_of_several_parts_has_to_be_named(

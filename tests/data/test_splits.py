@@ -4,6 +4,8 @@ import random
 import unicodedata
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crm.data import splits as by_prompt
+from crm.data.catalogue import place_of
 from crm.data.config import DataConfig
 from crm.data.load import load_data, mix
 from crm.data.splits import NearDuplicates, Splits, plain_text, prompt_groups
@@ -229,6 +232,37 @@ def test_no_prompt_of_a_suite_is_trained_on() -> None:
         "suite_two.D": 1,
     }
     assert (mixed.counts["one.read"], mixed.counts["two.train"]) == (5, 3)
+
+
+ASKED = {"train": [*range(20), 100, 200], "validation": [*range(100, 105)], "test": [*range(200, 207)]}
+"""Numbers of the prompts of files in a folder; train holds one of each other file."""
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"train": "train.jsonl", "validation": "valid.jsonl", "test": "test.jsonl"},
+        {"train": "data/train-00000-of-00001.parquet", "test": "data/test-00000-of-00001.parquet"},
+        {"train": "my_train.jsonl", "validation": "my_val.jsonl"},
+        {"train": "training/a.jsonl", "validation": "dev/a.jsonl", "test": "eval/a.jsonl"},
+    ],
+)
+def test_a_folder_of_train_and_other_files_has_them_as_its_parts(files: dict[str, str], tmp_path: Path) -> None:
+    for part, file in files.items():  # ids begin anew in each
+        rows = [named(f"{place}", text(number)).to_dict() for place, number in enumerate(ASKED[part])]
+        write_rows(tmp_path / file, rows)
+    splits = load_data(config := DataConfig(name="file", path=str(tmp_path)))
+    found = {"train": splits.train, "validation": splits.validation, "test": splits.suites["D"]}
+    for part, number in (("validation", 100), ("test", 200)):
+        asked = {row.query for row in found[part]}
+        assert asked == {*map(text, ASKED[part])} if part in files else asked < {*map(text, ASKED["train"])}
+        assert (part in files) == (text(number) not in {row.query for row in splits.train}), "never trained on"
+    assert sum(map(len, found.values())) == 22 + sum(len(ASKED[part]) - 1 for part in files if part != "train")
+    held_out = {row.query for row in load_data(replace(config, split="all")).suites["D"]}
+    numbers = ASKED["test"] if "test" in files else chain.from_iterable(ASKED[part] for part in files)
+    assert held_out == {*map(text, numbers)}
+    with pytest.raises(ValueError, match="holds the parts"):  # prepare.py divides anew, and takes one
+        place_of(str(tmp_path))
 
 
 def test_rows_that_are_alike_when_cut_are_dropped_before_the_others_are_divided(tmp_path: Path) -> None:
