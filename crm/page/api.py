@@ -152,8 +152,9 @@ def make_api(ranker: Ranker, picking: Picking, about: About, card: Path | None =
 
     @api.post("/api/v1/compare")
     def compare(asked: CompareRequest) -> dict[str, Any]:
-        """Kendall's tau of the rankings of two profiles, null where there is no order, and a row a model."""
-        return change(*(ranked(profile)[1] for profile in (asked.first, asked.second)))
+        """Kendall's tau of two rankings, null where there is no order, a row a model, and how the second is read."""
+        (_, mine), (other, theirs) = ranked(asked.first), ranked(asked.second)
+        return change(mine, theirs) | {"understood": other.understood}
 
     @api.post("/api/v1/why")
     def why(asked: WhyRequest) -> dict[str, Any]:

@@ -79,16 +79,25 @@ def test_from_the_first_look_to_a_comparison(browser: Any, address: str) -> None
         ]
         assert abs(sum(shares) - rows[0]["log_odds"]) < 0.02
         view(page, "Compare")
-        panel = compare(page, f"{address}/?{urlencode({'criteria': DETAILED})}")
+        other = urlencode({"criteria": (DETAILED, "asdf"), "weights": (2, 1)}, doseq=True)
+        panel = compare(page, f"{address}/?{other}&queries=20")
+        expect(panel).to_contain_text("The other person, on your questions:")
+        read = [f"+ {DETAILED} ×2, counts", "+ asdf ×1, does not count: not understood"]
+        expect(panel.get_by_role("listitem")).to_have_text(read)
         expect(panel).to_contain_text("opposite rankings: Kendall’s tau −")
-        milder = {"tau": -0.4, "low": -0.5, "high": -0.3, "models": []}
+        milder = {"tau": -0.4, "low": -0.5, "high": -0.3, "models": [], "understood": []}
         page.route("**/api/v1/compare", lambda route: route.fulfill(json=milder), times=1)
         panel.locator("form button").click()
         expect(panel).to_contain_text("rankings that rather disagree: Kendall’s tau −0.40")
         page.route("**/api/v1/compare", lambda route: None, times=1)
         panel.locator("form button").click()
+        expect(panel.get_by_text("Comparing …")).to_be_visible()
+        expect(panel.locator("table")).to_have_count(0)  # it answers another question
         with page.expect_event("requestfailed"):  # an older answer replaces no newer one
             panel.locator("form button").click()
+        panel.locator("#other").fill(f"{address}/")
+        panel.locator("form button").click()
+        expect(panel.locator(".wrong")).to_contain_text("This has no criteria: paste another link")
 
 
 def test_words_that_nobody_understands_are_not_ranked(browser: Any, address: str) -> None:
@@ -98,7 +107,7 @@ def test_words_that_nobody_understands_are_not_ranked(browser: Any, address: str
         expect(page.locator("#because")).to_have_text(
             "“cheap”: prices are beside the models on the page, not in their answers"
         )
-        expect(page.locator(".chip.lost")).to_contain_text("not in their answers: does not count")
+        expect(page.locator(".chip.lost")).to_contain_text("does not count: prices are beside the models")
         assert not page.locator("#rows .row").count() and not page.get_by_role("button", name="Show it anyway").count()
         assert "could not be read" not in page.locator("#progress").inner_text()
         expect(view(page, "For researchers")).to_contain_text("0 of 576")

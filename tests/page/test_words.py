@@ -168,13 +168,13 @@ def test_a_person_types_and_sees_what_was_read(browser: Any, address: str) -> No
         expect(page.locator(".why")).to_contain_text("2.2 on every question is a win rate of 90 %")
         page.get_by_role("button", name="Take away: please be brief").click()
         add(page, "vibes")
-        expect(chips.nth(1)).to_contain_text("not understood: does not count")
+        expect(chips.nth(1)).to_contain_text("does not count: not understood")
         proposal = chips.nth(1).locator("details button").first
         meaning = proposal.inner_text()
         proposal.click()
         expect(chips.nth(1)).to_contain_text(f"read as: {meaning} (")
         add(page, "vibes")
-        expect(chips.nth(2)).to_contain_text("not understood: does not count")
+        expect(chips.nth(2)).to_contain_text("does not count: not understood")
         offered = chips.nth(2).locator("details button").all_inner_texts()
         assert meaning not in offered, "it is there already"
         chips.nth(2).get_by_role("button", name="Take away").click()

@@ -1,6 +1,7 @@
 /** What stands below the ranking: topics, two people, files, and what researchers ask. */
 
-import { el, signed } from './dom.js';
+import { meaning } from './chips.js';
+import { el, rounded, signed } from './dom.js';
 import { address, ask, baseline, fromQuery, general, line, nameOf, newest, page, picksAsked, profileOf, queryOf, rowsShown, sees, topicName } from './state.js';
 
 const BIBTEX = `@article{jia2025usercentric,
@@ -53,19 +54,23 @@ function compare(panel) {
 
 /** @param {string} text a link or lines @returns {any[]} what the other person asks for */
 function linesOf(text) {
-  const query = /^\s*https?:/.test(text) && text.trim().split('?')[1];
-  return query ? fromQuery(query.split('#')[0]).lines : text.split('\n').filter((row) => row.trim()).map((row) => line(row.trim(), 'like'));
+  return /^\s*https?:/.test(text) ? fromQuery(text.trim().split(/[?#]/)[1] || '').lines : text.split('\n').filter((row) => row.trim()).map((row) => line(row.trim(), 'like'));
 }
 
 /** @param {HTMLElement} out @param {string} text */
 async function showBoth(out, text) {
   const signal = turn();
   const mine = general() || page.step?.agreement ? null : page.step?.profile;
-  const wrong = !mine ? 'Make a ranking by chips first.' : text.trim() ? '' : 'Paste a link, or write what they care about.';
+  const lines = linesOf(text);
+  const wrong = !mine ? 'Make a ranking by chips first.' : lines.length ? '' : 'This has no criteria: paste another link, or write what they care about.';
   if (wrong) return out.replaceChildren(el('p', { class: 'wrong' }, wrong));
+  out.replaceChildren('Comparing …');
   try {
-    const found = await ask('compare', { first: mine, second: profileOf({ ...page.wanted, lines: linesOf(text) }) }, signal);
-    out.replaceChildren(el('p', {}, alike(found)), table('Two rankings', ['Model', 'You', 'Other person', 'Win rate changes by'],
+    const found = await ask('compare', { first: mine, second: profileOf({ ...page.wanted, lines }) }, signal);
+    const read = (one) => found.understood.filter((each) => each.line === one.text);
+    const weight = (one) => rounded(read(one).length === 1 ? read(one)[0].weight : one.weight);
+    out.replaceChildren(el('p', {}, alike(found)), el('p', {}, 'The other person, on your questions:'),
+      el('ul', {}, ...lines.map((one) => el('li', {}, `${one.kind === 'like' ? '+' : '−'} ${one.text} ×${weight(one)}, ${read(one).map(meaning).join('; ') || 'counts'}`))), table('Two rankings', ['Model', 'You', 'Other person', 'Win rate changes by'],
       found.models.map((row) => [nameOf(row.model), ...[row.rank_first, row.rank_second, signed(100 * row.change)].map((cell) => el('td', {}, cell))])));
   } catch (error) {
     if (!signal.aborted) out.replaceChildren(el('p', { class: 'wrong' }, error.message));
