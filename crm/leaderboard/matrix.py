@@ -20,7 +20,7 @@ from pyarrow import parquet as pq
 from rich.progress import track
 
 from crm.criteria.counting import DIGEST, MEASURES, Text
-from crm.io.files import drafted
+from crm.io.files import drafted, typed_path
 from crm.leaderboard.bank.bank import Bank, text_key
 from crm.leaderboard.outcomes import LEAST_QUERIES
 
@@ -95,6 +95,20 @@ class CriteriaMatrix:
     def scorer(self, name: str) -> str:
         """Whose scores of a criterion count; empty where too few queries have one for every LLM."""
         return self._scorers.get(name, "")
+
+    def source(self, name: str, words: str) -> tuple[str, str, str]:
+        """`scorer`; where that is empty, why ``words`` do not count, and what a command line can do about it."""
+        if by := self.scorer(name):
+            return by, "", ""
+        models, least = self.bank.authors, min(LEAST_QUERIES, len(self.bank.queries))
+        known = (~np.isnan(self.raw(name))).sum(axis=0) if name in self.columns else np.zeros(len(models))
+        missing = [who for who, count in zip(models, known, strict=True) if count < least]
+        why = f"nobody has scored “{words}” on enough questions of this bank"
+        if 0 < len(missing) < len(models):
+            few = f"{len(models) - len(missing)} of {len(models)} models, by {self.columns[name].by}"
+            why = f"“{words}” is scored for {few}; missing: {', '.join(missing)}"
+        place = f"folder bank.path={typed_path(self.bank.folder)}" if self.bank.folder else self.bank.name
+        return "", why, f"; to score it: python bank.py score bank={place} judge=llm (or checkpoint=..., ratings=...)"
 
     def unit(self, name: str) -> float:
         """What is a clear difference in a column: of a measure its own, else a standard deviation over the bank."""

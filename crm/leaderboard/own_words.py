@@ -35,6 +35,7 @@ LIKELY = 0.05
 """Probability from which on a meaning is proposed; of lines in other languages and of no sense, none has it."""
 SHORT = 6
 """Words of a clause in which one of `NOT_IN_ANSWERS` is what it asks for."""
+Scorer = Callable[[str, str], tuple[str, str, str]]
 AT_ODDS = "ask for a thing and its opposite in equal parts"
 
 
@@ -43,7 +44,8 @@ class Understood:
     """What became of a clause of ``line``: its ``meaning`` in the pool's words, or ``why`` it does not count.
 
     ``side`` is ``more`` or ``less``, ``confidence`` in [0, 1], ``weight`` above 0; ``nearest`` are the likeliest
-    other meanings, of a disliked line too those of its text; ``scored_by`` says whose scores count.
+    other meanings, of a disliked line too those of its text; ``scored_by`` says whose scores count, and ``how`` what a
+    command line can do where nobody's do.
     """
 
     line: str
@@ -56,6 +58,7 @@ class Understood:
     why: str
     nearest: tuple[str, ...]
     scored_by: str = ""
+    how: str = ""
 
     @property
     def counted(self) -> str:
@@ -66,7 +69,7 @@ class Understood:
     def __str__(self) -> str:
         if self.why:
             near = f"did you mean {' or '.join(self.nearest[:3])}?" if self.nearest else "put it in plain English"
-            return f"“{self.clause}”: {self.why}" + (f"; {near}" if self.why == LOST else "")
+            return f"“{self.clause}”: {self.why}{f'; {near}' if self.why == LOST else self.how}"
         weight = "" if self.weight == 1 else f", counts {self.weight:g} times"
         return f"“{self.clause}” is read as {self.meaning} ({self.confidence:.2f}{weight}), by {self.scored_by}"
 
@@ -74,11 +77,11 @@ class Understood:
 class CriteriaReader:
     """What lines ask for, on the criteria of the package and ``own`` ones, whose words are known word for word.
 
-    ``scorer`` says by name who has scored a criterion, and is empty for one that nobody has.
+    ``scorer`` says by name and words who has scored a criterion: see `CriteriaMatrix.source`.
     """
 
     def __init__(
-        self, reader: SentenceReader, scorer: Callable[[str], str], own: Mapping[str, Criterion | Column] | None = None
+        self, reader: SentenceReader, scorer: Scorer, own: Mapping[str, Criterion | Column] | None = None
     ) -> None:
         self._read, self._scorer = lru_cache(4096)(reader.read), scorer
         self.pool: dict[str, Criterion | Column] = {**pool(), **(own or {})}
@@ -112,15 +115,10 @@ class CriteriaReader:
         read = clause.criterion, clause.side
         likely = [each for each in clause.nearest if (each[:2] != read if name else each[2] >= LIKELY)]
         nearest = () if elsewhere else tuple(self.side(each, side) for each, side, _ in likely)
-        scored_by = self._scorer(name) if name else ""
-        why = ""
-        if name is None:
-            why = elsewhere or LOST
-        elif not scored_by:
-            why = f"nobody has scored “{self.side(name, sign)}” on enough questions of this bank"
-        meaning, side = self.side(name, sign) if name else "", "more" if sign > 0 else "less"
-        weight = abs(by) * clause.weight
-        return Understood(line, clause.text, name, side, meaning, clause.confidence, weight, why, nearest, scored_by)
+        meaning = self.side(name, sign) if name else ""
+        scored_by, why, how = self._scorer(name, meaning) if name else ("", elsewhere or LOST, "")
+        side, weight, sure = "more" if sign > 0 else "less", abs(by) * clause.weight, clause.confidence
+        return Understood(line, clause.text, name, side, meaning, sure, weight, why, nearest, scored_by, how)
 
 
 def _not_in_answers(clause: Clause) -> str:
@@ -143,7 +141,7 @@ class OwnWords:
         self.matrix, self.bank = matrix, matrix.bank
         self.numbers = BankNumbers(matrix.bank)
         own = {name: each for name, each in matrix.columns.items() if each.more}
-        self._reading = CriteriaReader(reader, matrix.scorer, own)
+        self._reading = CriteriaReader(reader, matrix.source, own)
         self.understood = self._reading.understood
 
     def weights(self, lines: Sequence[str], weights: Sequence[float] = ()) -> dict[str, float]:
@@ -182,9 +180,7 @@ class OwnWords:
             return "criteria: none given; say what you care about: 'criteria=[\"short answers, no lists\"]'"
         if not any(each.why for each in found):
             return f"criteria: they {AT_ODDS}; take one away"
-        unscored = any(each.criterion for each in found)
-        way_out = "; to score it: python bank.py score bank=... judge=llm (or checkpoint=...)" if unscored else ""
-        return f"criteria: {'; '.join(str(each) for each in found if each.why)}{way_out}"
+        return f"criteria: {'; '.join(str(each) for each in found if each.why)}"
 
     @property
     def scored(self) -> set[str]:

@@ -61,7 +61,7 @@ def make_ranker(config: AppConfig) -> tuple[Ranker, str]:
     assert indexed is not None, "a late head has vectors"
     own = {entry.name: Criterion(entry.name, entry.like, entry.opposite, entry.like) for entry in _pool(config)}
     name = f"{(folder.parent if folder.name == 'model' else folder).name}, head={opened.name}, {manifest['digest']}"
-    return Ranker(IndexScorer(indexed, CriteriaReader(bundled_reader(), lambda _: name, own))), name
+    return Ranker(IndexScorer(indexed, CriteriaReader(bundled_reader(), lambda *_: (name, "", ""), own))), name
 
 
 def _pool(config: AppConfig) -> tuple[PoolEntry, ...]:

@@ -99,8 +99,13 @@ def test_sentences_about_answers_may_have_buyers_words(words: OwnWords) -> None:
 def test_a_criterion_that_nobody_scored_says_so_and_counts_once_it_is(words: OwnWords) -> None:
     (each,) = words.understood(["lots of humour"])
     assert each.criterion == "Humour" and each.why == "nobody has scored “humour” on enough questions of this bank"
-    assert words.why_nothing(["funny answers"]).endswith("python bank.py score bank=... judge=llm (or checkpoint=...)")
+    assert words.why_nothing(["funny answers"]).endswith(
+        "python bank.py score bank=made judge=llm (or checkpoint=..., ratings=...)"
+    )
     rows = len(words.bank.queries)
+    words.matrix.add([Column("Humour", "people")], np.tile([3.0, 1.0, np.nan], rows))
+    partly = "“humour” is scored for 2 of 3 models, by people; missing: short"
+    assert words.understood(["lots of humour"])[0].why == partly
     words.matrix.add([Column("Humour", "people")], np.tile([3.0, 1.0, 2.0], rows))  # lister, long, short
     assert ranked(words, "lots of humour") == ["lister", "short", "long"]
 

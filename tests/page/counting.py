@@ -74,7 +74,7 @@ def counting_ranker(bank: Bank, folder: Any, *own: Criterion) -> Ranker:
 
 def reading(*own: Criterion) -> CriteriaReader:
     """As `crm.page.run` has it."""
-    return CriteriaReader(bundled_reader(), lambda _: "counting", {each.name: each for each in own})
+    return CriteriaReader(bundled_reader(), lambda *_: ("counting", "", ""), {each.name: each for each in own})
 
 
 def _counts(text: str) -> list[float]:

@@ -196,12 +196,18 @@ def test_a_person_types_and_sees_what_was_read(browser: Any, address: str) -> No
 def test_scores_that_are_not_counted_have_their_source(browser: Any, tmp_path: Path) -> None:
     matrix = CriteriaMatrix(made_bank(), tmp_path / "criteria.parquet")
     matrix.add([Column("Humour", "llm fake")], np.tile([3.0, 1.0, 2.0], 24))
+    matrix.add([Column("Empathy", "people")], np.tile([3.0, 1.0, np.nan], 24))
     scored = Ranker(WordsScorer(OwnWords(bundled_reader(), matrix)))
     with serve_ranker(scored, tmp_path) as address, opened(browser, address) as page:
         add(page, "funny answers")
         expect(page.locator(".chip").last).to_contain_text(re.compile(r"read as: .* \(.*\), by llm fake"))
         expect(page.locator("#progress")).to_contain_text("Scores by llm fake count in your ranking.")
         assert "not truth" not in page.locator("#progress").inner_text()
+        add(page, "warm and empathetic")
+        chip = expect(page.locator(".chip.lost"))
+        chip.to_contain_text(
+            " is scored for 2 of 3 models, by people; missing: short; to score it: python bank.py score bank="
+        )
         assert ", by llm fake)" in page.request.get(f"{address}/api/v1/export/csv?criteria=funny+answers").text()
 
 

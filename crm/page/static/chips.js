@@ -74,7 +74,7 @@ function chip(one, at, read, lost) {
 const button = (label, text, id, onclick) => el('button', { id, type: 'button', 'aria-label': label, title: label, onclick }, text);
 
 /** @param {any} each a clause @returns {string} what it is read as, or why it does not count */
-export const meaning = (each) => (each.why ? `does not count: ${each.why}` : `read as: ${each.meaning} (${each.confidence.toFixed(2)})${scorer(each) && `, by ${scorer(each)}`}`);
+export const meaning = (each) => (each.why ? `does not count: ${each.why}${each.how}` : `read as: ${each.meaning} (${each.confidence.toFixed(2)})${scorer(each) && `, by ${scorer(each)}`}`);
 
 /** Topics that can be ranked on; those with fewer questions together, or not at all. @returns {{label: string, names: string[]}[]} */
 function groups() {
