@@ -73,6 +73,7 @@ leaderboard judge=length "criteria=[it's]"          | quote texts inside and the
 leaderboard judge=length criteria=[a] weights=[1,2] | weights=[1.0, 2.0]: expected as many numbers as criteria
 leaderboard judge=length criteria=[a] weights=[0]   | weights=[0.0]: expected one at least that is not 0
 leaderboard judge=length bank.baseline=gpt-5        | bank.baseline='gpt-5'
+leaderboard judge=traits dislikes=[lists]            | weights below 0 dislike: criteria=[lists] weights=[-1]
 leaderboard judge=length data=dsp                   | data: no such group of this command, there are bank
 leaderboard judge=length predictions=conf           | Not a directory; name another place
 prepare out=x                                       | data.name='simulation': expected votes: data=votes.csv,

@@ -88,7 +88,7 @@ def rewrite_aliases(words: Sequence[str], known: Collection[str], command: str) 
         if equals and name not in known and (target in known or target.startswith("hydra.")):
             print(f"{command}: {word} is read as {target}={value}{NOTES.get(target, '')}", file=sys.stderr)
             word = f"{target}={value}"
-        elif equals and name not in known and name in ANSWERS and "schedule" in known:
+        elif equals and name not in known and name in ANSWERS and {"schedule", "weights"} & {*known}:
             raise ValueError(f"{name}: no such setting; {ANSWERS[name]}")
         found.append(word)
     return [each for word in found for each in _expanded(word, found)]

@@ -40,7 +40,7 @@ def run_leaderboard(config: LeaderboardConfig, show: bool = True) -> Leaderboard
     """Score the chosen topics under the criteria and write every view of the ranking."""
     check_judge(config)
     check_tracker(config.logger.kinds)
-    bank = open_bank(config.bank).select(config.topics)
+    bank = open_bank(config.bank, config.topics)
     title = _title(config, bank)
     processes = start(config.devices, config.nodes)
     opened = open_judge(config)

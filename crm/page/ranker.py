@@ -28,7 +28,7 @@ from crm.schema import short
 MOST_UNREAD = 0.2
 """Share of comparisons without a verdict above which a ranking is not valid."""
 SEED = 1
-"""Of the order of queries and of bootstrap intervals, the same for everybody."""
+"""Of the order of queries, as ``bank.seed`` has it, and of bootstrap intervals, the same for everybody."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class Ranker:
 
     def _select(self, baseline: str, topics: tuple[str, ...], number: int, without: tuple[str, ...] | None) -> Bank:
         """Without queries to which a response is flawed, under the lines ``without``; None leaves them in."""
-        queries = in_turns(self.bank.select(topics).queries, SEED, "reading order")
+        queries = in_turns(self.bank.select(topics).queries, SEED)
         if without is not None:
             flawed = {query for query, _ in self._flaws.under(without)}
             queries = [query for query in queries if query.id not in flawed]

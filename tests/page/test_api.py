@@ -49,7 +49,7 @@ def test_routes_answer_what_the_ranker_says(ranker: Ranker, http: TestClient) ->
     assert board is not None
     assert {row["model"]: row["win_rate"] for row in ranking["leaderboard"]} == pytest.approx(board.win_rates())
     assert ranking["queries"] == 15 and ranking["topics"] == {"T": 15}
-    assert http.post("/api/v1/rank", json={"criteria": ["long"], "queries": 21}).json()["topics"] == {"T": 11, "S": 10}
+    assert http.post("/api/v1/rank", json={"criteria": ["long"], "queries": 21}).json()["topics"] == {"S": 11, "T": 10}
     both = {"first": first, "second": second}
     assert http.post("/api/v1/compare", json=both).json()["error"].startswith("Only 15 questions")
     found = http.post("/api/v1/compare", json={name: {**asked, "topics": []} for name, asked in both.items()}).json()

@@ -9,6 +9,8 @@ import pytest
 from scipy.special import expit
 
 from crm.criteria.pool import Criterion
+from crm.leaderboard.bank.opening import open_bank
+from crm.leaderboard.config import BankConfig
 from crm.leaderboard.ranking import Leaderboard
 from crm.page.profile import Profile
 from crm.page.ranker import Ranker, duels, why_invalid
@@ -42,6 +44,12 @@ def test_more_than_a_fifth_without_a_verdict_is_not_valid(make_ranker: Any, unre
         bank.responses["wordy"][f"q{number}"] = "huge"  # type: ignore[index]
     found = make_ranker(bank).rank(LONG)
     assert found.failed == unread and ("could not read 20 of 90 comparisons" in why_invalid(found)) is invalid
+
+
+def test_a_number_of_questions_draws_those_of_the_command(indexed: Ranker) -> None:
+    topics, asked = ("Arts & Culture", "Puzzles & Logic"), BankConfig("simulated", queries_per_topic=4, queries=7)
+    mine = indexed.select(Profile(topics=topics, queries=7))
+    assert {query.id for query in mine.queries} == {query.id for query in open_bank(asked, topics).queries}
 
 
 def test_shares_of_lines_add_up(indexed: Ranker) -> None:

@@ -61,10 +61,10 @@ BASELINES = {"alpacaeval": "gpt4_1106_preview", "justeval": "gpt-3.5-turbo-0301"
 """Those of the sets' own leaderboards."""
 
 
-def open_bank(config: BankConfig) -> Bank:
-    """The bank that the settings name, with their baseline, without the queries that they leave out.
+def open_bank(config: BankConfig, topics: Sequence[str] = ()) -> Bank:
+    """The bank that the settings name, with their baseline, on ``topics``, without the queries that they leave out.
 
-    Raises ``ValueError`` where there is nobody to rank, or not that baseline.
+    Raises ``ValueError`` where there is nobody to rank, or not that baseline or topic.
     """
     if config.name == "simulated":
         bank = simulate_bank(seed=config.seed, queries_per_topic=config.queries_per_topic).bank
@@ -83,7 +83,7 @@ def open_bank(config: BankConfig) -> Bank:
     if baseline not in bank.responses:
         known = ", ".join(bank.authors)
         raise ValueError(f"bank.baseline={baseline!r}: not in bank {bank.name!r}; choose one of {known}")
-    return smaller_bank(replace(bank, baseline=baseline), config)
+    return smaller_bank(replace(bank, baseline=baseline).select(topics), config)
 
 
 def read_public_bank(name: str, root: str) -> Bank:
@@ -105,7 +105,7 @@ def smaller_bank(bank: Bank, config: BankConfig) -> Bank:
     if not queries:
         raise ValueError(f"bank.without: all queries of bank {bank.name!r} are left out; name fewer banks")
     if config.queries:
-        drawn = {query.id for query in in_turns(queries, config.seed, "bank")[: config.queries]}
+        drawn = {query.id for query in in_turns(queries, config.seed)[: config.queries]}
         queries = [query for query in queries if query.id in drawn]
     responses = {
         author: {query.id: first_words(texts[query.id], config.max_words) for query in queries}
@@ -114,9 +114,9 @@ def smaller_bank(bank: Bank, config: BankConfig) -> Bank:
     return replace(bank, queries=tuple(queries), responses=responses)
 
 
-def in_turns(queries: Sequence[BankQuery], seed: int, name: str) -> list[BankQuery]:
-    """The queries in an order drawn by ``seed`` and ``name``, one of every topic, then another of every topic."""
-    drawn = sorted(queries, key=lambda query: (fraction(seed, name, query.id), query.id))
+def in_turns(queries: Sequence[BankQuery], seed: int) -> list[BankQuery]:
+    """The queries in an order drawn by ``seed``, one of every topic, then another of every topic."""
+    drawn = sorted(queries, key=lambda query: (fraction(seed, "bank", query.id), query.id))
     topics = grouped(drawn, lambda query: query.topic)
     turns = {query.id: place for own in topics.values() for place, query in enumerate(own)}
     return sorted(drawn, key=lambda query: turns[query.id])
