@@ -29,16 +29,14 @@ COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )
 """Sources and columns that their files have and others have not."""
 PROMPTS = ("prompt", "question", "query", "instruction", "input", "context", "post", "user_prompt", "user_query")
-RESPONSES = ("response", "answer", "output", "completion", "reply", "generation", "summary", "text", "candidate")
+RESPONSES = ("response", "answer", "output", "completion", "reply", "generation", "summary", "text", "candidate", "")
 WINNERS = (
     *("winner", "preferred", "preference", "overall_preference", "choice", "chosen", "label", "vote", "better", "best"),
     *("verdict", "judgment", "selected", "human_preference", "preferred_response", "better_response_id"),
 )
 AUTHORS = ("author", "model", "generator", "llm")
-"""What columns of a table are often called, responses and authors without the _a, 2, ... behind it."""
+"""What columns of a table are often called, responses and authors without the _a, 2, ... behind it; the page: a, b."""
 SINGLE = (*RESPONSES, "messages", "conversation", "conversations")
-PICKS = {"prompt": "query", "response_a": "a", "response_b": "b"}
-"""Columns of the page's own file of votes."""
 HELPSTEER3 = {"context", "response1", "response2", "overall_preference"}
 SIGNED = {"-3": "a", "-2": "a", "-1": "a", "0": "tie", "1": "b", "2": "b", "3": "b"}
 """HelpSteer3's preference: -3 where the first response is much better, 3 where the second is."""
@@ -117,8 +115,6 @@ def _published(names: Sequence[str], rows: Sequence[dict[str, Any]]) -> list[Rec
     own_fields = {each.name for each in fields(Preference)}
     if {"id", *VOTES.required} <= set(names) <= own_fields and isinstance(rows[0].get("prompt"), list):
         return [Recognised("records", about=tuple(names))]
-    if "prompt" not in names and {*PICKS.values()} <= set(names):
-        return [_as_table(PICKS, VOTES.fields, names)]
     for name, columns in COLUMNS:
         if set(columns) <= set(names):
             return [Recognised(name, about=columns)]
@@ -127,13 +123,15 @@ def _published(names: Sequence[str], rows: Sequence[dict[str, Any]]) -> list[Rec
 
 def _pairs(names: Sequence[str], rows: Sequence[dict[str, Any]]) -> list[Recognised]:
     """A chosen and a rejected response: as TRL's, or as a table where the prompt has another name."""
-    if not {"chosen", "rejected"} <= set(names):
+    plain = _plain(names) | {name: name for name in names}
+    if not {"chosen", "rejected"} <= {*plain}:
         return []
-    prompts = _named("prompt", PROMPTS, _plain(names))
-    whole = any(isinstance(row.get("chosen"), list) or str(row.get("chosen")).startswith("[{") for row in rows)
-    if whole or not prompts or "prompt" in names:
-        return [Recognised("trl", about=tuple(name for name in PAIRS.fields if name in names))]
-    return [_as_table({"prompt": prompt}, PAIRS.fields, names) for prompt in prompts]
+    used = {name: plain[name] for name in PAIRS.fields if name in plain}
+    chosen = [row.get(used["chosen"]) for row in rows]
+    whole = any(isinstance(each, list) or str(each).startswith("[{") for each in chosen)
+    asked = [{}] if whole else [{"prompt": each} for each in _named("prompt", PROMPTS, plain)] or [{}]
+    found = [_as_table(used | each, PAIRS.fields, names) for each in asked]
+    return [each if each.columns else replace(each, name="trl") for each in found]
 
 
 def _votes(names: Sequence[str]) -> list[Recognised]:
@@ -184,15 +182,18 @@ def _why_none(path: str, names: Sequence[str]) -> tuple[str, str]:
     shown = ", ".join(printable(name) for name in names[:MOST])
     single = [name for name in names if name.lower() in SINGLE]
     plain = _plain(names)
-    two = _twins([name[:-1].rstrip("_") for name in plain], plain) or {"chosen", "rejected"} & set(names)
-    if single and not two:
+    two, half = _twins([name[:-1].rstrip("_") for name in plain], plain), {"chosen", "rejected"} & {*plain}
+    if single and not two and not half:
         why = f"has one response a row ({single[0]}), and a preference is between two; it has the columns {shown}"
         bank = (
             f"; to rank LLMs by such files: python bank.py out=my_bank author=<model> queries={path} responses={path}"
         )
         return why, bank if {"prompt", "instruction"} & set(names) else ""
-    return f"its columns are {shown}, which no format has", (
+    typed, why = "response_a: ..., response_b: ..., winner: ...", "which no format has"
+    if half and not two:
+        typed, why = "chosen: ..., rejected: ...", f"and {'none is rejected' if 'chosen' in half else 'none is chosen'}"
+    return f"its columns are {shown}, {why}", (
         "; pairs have chosen and rejected, with prompt where these are no whole conversations, and votes have prompt, "
         "response_a, response_b and winner. Say which column is which: "
-        "'data.columns={prompt: ..., response_a: ..., response_b: ..., winner: ...}'"
+        f"'data.columns={{prompt: ..., {typed}}}'"
     )

@@ -36,7 +36,7 @@ DELIMITERS = ",;\t"
 LOOK = 1_024
 """Bytes at a file's start in which no text has a zero."""
 PARQUET_BATCH = 1_000
-ABOUT_DATA = ("dataset_info.json", "dataset_infos.json", "state.json")
+ABOUT_DATA = ("dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json")
 """What a dataset of a hub has beside its data; no rows."""
 MAX_SHOWN, MAX_LOGGED = 1_000, 5
 """Rejections that are listed, and logged; all are counted."""
@@ -45,7 +45,7 @@ MAX_SHOWN, MAX_LOGGED = 1_000, 5
 def rows(path: Path) -> Rows:
     """Rows of a file, its format by its name: one of `SUFFIXES`, the text ones also with ``.gz``."""
     suffix = _suffix(path.name)
-    if suffix not in SUFFIXES or (path.suffix == PACKED and suffix == ".parquet"):
+    if suffix not in SUFFIXES or (path.suffix == PACKED and SUFFIXES[suffix] is parquet):
         raise ValueError(f"{path}: unknown format; the name must end in one of {', '.join(SUFFIXES)}")
     if not path.is_file():
         raise ValueError(f"{path}: no such file; check the path, or the folder that data.root names")
@@ -198,17 +198,18 @@ def _header(path: Path, cells: list[str]) -> list[str]:
 
 
 def parquet(path: Path) -> Rows:
-    """Rows of a Parquet file; NaN, a missing number in a table, is null."""
+    """Rows of a Parquet file, or of Arrow's as `datasets` saves to disk; NaN, a missing number in a table, is null."""
     import pyarrow as pa
     from pyarrow import parquet as pq
 
+    opened = pa.ipc.open_stream if path.suffix.lower() == ".arrow" else pq.ParquetFile
     try:
-        with pq.ParquetFile(path) as file:
-            batches = file.iter_batches(batch_size=PARQUET_BATCH)
+        with path.open("rb") as stream, opened(stream) as file:
+            batches = file if opened is pa.ipc.open_stream else file.iter_batches(batch_size=PARQUET_BATCH)
             for number, row in enumerate((row for batch in batches for row in batch.to_pylist()), start=1):
                 yield number, {key: None if value != value else value for key, value in row.items()}
     except (pa.ArrowException, ValueError) as error:
-        raise ValueError(f"{path}: not a Parquet file that can be read ({error!s:.200}); fetch it again") from None
+        raise ValueError(f"{path}: no table that can be read ({error!s:.200}); fetch it again") from None
 
 
 def printable(text: str, most: int = 300) -> str:
@@ -223,6 +224,7 @@ SUFFIXES: dict[str, Callable[[Path], Rows]] = {
     ".csv": table,
     ".tsv": table,
     ".parquet": parquet,
+    ".arrow": parquet,
 }
 
 
@@ -275,13 +277,13 @@ class Intake:
                 name = key(record) if key else None
                 first = place if name is None else self._places.setdefault(name, place)
                 if first != place:
-                    why = f"{name!r} is already at {first}; ids must be unique"
-                    raise RecordError("id", why, " (data.strict=false leaves it out)")
+                    raise RecordError("id", f"{name!r} is already at {first}; ids must be unique")
             except (RecordError, ValidationError) as error:
                 wrong = RecordError.of(error.errors(include_url=False)) if isinstance(error, ValidationError) else error
                 if self.strict:
-                    why, how = printable(wrong.why, 1_000), printable(wrong.how, 1_000)
-                    raise RecordError(f"{path}:{number}: {printable(wrong.field)}", why, how) from None
+                    how = printable(wrong.how, 1_000) or " (data.strict=false leaves bad rows out)" * bool(key)
+                    place, why = f"{path}:{number}: {printable(wrong.field)}", printable(wrong.why, 1_000)
+                    raise RecordError(place, why, how) from None
                 rejection = Rejection(str(path), number, wrong.field, wrong.why + wrong.how)
                 self.rejected += 1
                 if self.rejected <= MAX_LOGGED:

@@ -211,7 +211,7 @@ def _by_people(matrix: CriteriaMatrix, pool: Sequence[Criterion], path: Path) ->
         found[name, key, str(model)].append(score)
         return True
 
-    about = Counter(Intake(strict=True).rows(path, parse, key=lambda _: None))
+    about = Counter(Intake(strict=True).rows(path, parse))
     if not found:
         raise ValueError(f"ratings={path}: no row is about a query and a model of bank {bank.name!r}; check both")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()

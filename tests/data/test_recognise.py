@@ -5,6 +5,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import datasets
 import pytest
 
 from crm.config import compose
@@ -46,6 +47,7 @@ HELPSTEER3 = {
 }
 BY_AUTHOR = {"prompt": "Why?", "response_1": "Because.", "response_2": "So.", "model_1": "x", "model_2": "y"}
 CAPITALS = {"Question": "Why?", "Answer 1": "Because.", "Answer 2": "So.", "Preferred": "Answer 2"}
+CAPITAL_PAIR = {"Prompt": "Why?", "Chosen": "So.", "Rejected": "Because."}
 PERSONAL = {"id": "1", "question": "Why?", "chosen": "So.", "rejected": "Because.", "rubric_aspects": [], "profile": []}
 TWO = ["short", "kind"]
 TOPICS = {"a_criteria": TWO, "a_broad_criteria_topic": ["Length", "Tone"]}
@@ -56,6 +58,7 @@ READ: dict[str, tuple[str, str, dict[str, Any]]] = {
     "trl, criteria as text": ("pairs.jsonl", "trl", PLAIN | {"criteria": "short; kind"}),
     "trl, system": ("pairs.jsonl", "trl", PLAIN | {"topic": "Art", "system": "Be kind."}),
     "trl, marks": ("pairs.jsonl", "trl", PLAIN | {"topic": "Art", "prompt": MARKED}),
+    "pairs in capitals, criteria": ("a.csv", "table", CAPITAL_PAIR | {"Criteria": "short; kind"}),
     "pairs under a question": ("a.tsv", "table", UNDER),
     "pairs under a question, system": ("a.tsv", "table", UNDER | {"system": "Be kind."}),
     "pairs under a question, marks": ("a.csv", "table", UNDER | {"question": MARKED}),
@@ -132,6 +135,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"instruction": "Why?", "orig_response_A": "So.", "orig_response_B": "As.", "output": "A", "score": "1"},
         r"its columns are .*, which no format has; .* Say which column is which: 'data.columns=\{p",
     ),
+    "half a pair": (
+        {"prompt": "Why?", "Chosen": "So.", "response": "Because."},
+        r"its columns are prompt, Chosen, response, and none is rejected; .*'data.columns=\{prompt: ..., chosen: ",
+    ),
     "demonstrations": (
         {"messages": chat("Why?", "So.")},
         r"has one response a row \(messages\).*the columns messages$",
@@ -150,6 +157,15 @@ def test_what_cannot_be_recognised_says_what_to_type(case: str, tmp_path: Path) 
     path = write(tmp_path / "file.jsonl", [row])
     with pytest.raises(ValueError, match=f"^{path}: {sentence}"):
         recognise(str(path))
+
+
+def test_folders_of_save_to_disk_are_read(tmp_path: Path) -> None:
+    votes = datasets.Dataset.from_list([PLAIN])
+    votes.save_to_disk(tmp_path / "votes")
+    assert of_winner(*read(tmp_path / "votes"))[:3] == ("Why?", "So.", "Because.")
+    datasets.DatasetDict({"train": votes, "test": votes}).save_to_disk(tmp_path / "both")
+    with pytest.raises(ValueError, match=f"holds the parts test, train; name one, as data.path={tmp_path}/both/train"):
+        read(tmp_path / "both")
 
 
 def test_files_of_a_folder_are_alike(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -48,7 +48,7 @@ def test_each_fault_names_line_and_field_and_the_rows_around_it_survive(tmp_path
     assert rejection.startswith(f"{tmp_path}/rows.jsonl:2: {why}") and rejection.isprintable()
     with pytest.raises(ValueError) as caught:
         read(tmp_path, data, strict=True)
-    assert str(caught.value) == rejection
+    assert str(caught.value) == f"{rejection} (data.strict=false leaves bad rows out)"
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
@@ -105,7 +105,7 @@ def test_parquet_has_null_for_nan(tmp_path: Path) -> None:
         ("x.jsonl", "\ufffd\ufffd".encode() + '{"a": 1}'.encode("utf-16-le"), "x.jsonl: is UTF-16"),  # by a browser
         ("x.json", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "x.json: not a text file; save a table as CSV UTF-8"),
         ("x.csv", b'a,b\n1,2\n1,"cut off\n1,2\n', "x.csv:3: row: unexpected end of data; a quote in a cell"),
-        ("x.parquet", b"no parquet", "x.parquet: not a Parquet file that can be read"),
+        ("x.parquet", b"no parquet", "x.parquet: no table that can be read"),
         ("x.xlsx", b"", "unknown format; the name must end in one of .jsonl, .json, .csv, .tsv, .parquet"),
     ],
 )

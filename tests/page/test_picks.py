@@ -157,11 +157,10 @@ def test_picks_come_back_as_votes(http: TestClient, indexed: Ranker) -> None:
     ("file", "message"),
     [
         ("", "file: "),
-        ("query,a,b\nx,y,z\n", "file: votes.csv: no column 'winner'"),
+        ("query,a,b\nx,y,z\n", "file: votes.csv: its columns are query, a, b, which"),
         ("query,a,b,winner\nx,y,z,maybe\n", "file: votes.csv:2: winner: 'maybe': not known (the file needs no columns"),
         ("id,query,a,b,winner\n1,x,y,z,a\n1,v,y,z,a\n", "'1' is already at votes.csv:2; ids must be unique (the"),
         ("query,a,b,winner,criteria\nx,y,z,a,w\n", "which response does its column criteria speak for? (the file"),
-        ("prompt,query,a,b,winner\nx,x,y,z,a\n", "votes.csv: its columns are prompt, query, a, b, winner, which"),
         ("query,a,b,winner\nx,y\n", "file: votes.csv:2: "),
         ("fruit,taste\napple,sour\n", "file: votes.csv: its columns are fruit, taste"),
         ('{"query": 1', "file: votes.jsonl"),

@@ -148,8 +148,8 @@ def load_bank(folder: Path) -> Bank:
         responses[given.author][given.query_id] = given.text
 
     intake = Intake(strict=True)
-    queries = tuple(intake.rows(folder / QUERIES, lambda row, _: validated(BankQuery, row), key=lambda _: None))
-    list(intake.rows(folder / RESPONSES, add, key=lambda _: None))
+    queries = tuple(intake.rows(folder / QUERIES, lambda row, _: validated(BankQuery, row)))
+    list(intake.rows(folder / RESPONSES, add))
     (head,) = intake.rows(folder / HEAD, lambda row, _: validated(_Head, row))
     try:
         return Bank(head.name, head.baseline, queries, responses, folder)

@@ -44,7 +44,7 @@ def read_queries(path: Path) -> tuple[BankQuery, ...]:
             why = f"{given!r} has the query of {name!r}" if given != name else f"{name!r} has two queries"
             raise RecordError("id", f"{why}; a query has one id of its own")
 
-    list(Intake(strict=True).rows(path, parse, key=lambda _: None))
+    list(Intake(strict=True).rows(path, parse))
     return tuple(found.values())
 
 
@@ -72,7 +72,7 @@ def read_responses(path: Path, queries: Sequence[BankQuery]) -> dict[str, str]:
             if answers.setdefault(key, text) != text:
                 raise RecordError(column, f"{key!r} is answered twice, and differently; keep one")
 
-    list(Intake(strict=True).rows(path, parse, key=lambda _: None))
+    list(Intake(strict=True).rows(path, parse))
     check_complete(queries, answers, path.name)
     return answers
 
