@@ -32,16 +32,16 @@ END_TOKENS = re.compile(r"\s*(<\|\w+\|>\s*|</s>\s*|<eos>\s*|<end_of_turn>\s*)+\Z
 
 
 def grpo_reward(
-    judge: str | Path | Judge, *, criteria: str = "criteria", prompt: str | None = None, batch_size: int = 32
+    judge: str | Path | Judge, *, criteria: str | None = "criteria", prompt: str | None = None, batch_size: int = 32
 ) -> Callable[..., list[Reward]]:
     """A reward function for TRL's GRPOTrainer and RLOOTrainer, by a checkpoint folder, a model of a hub, or any judge.
 
         GRPOTrainer(model, reward_funcs=grpo_reward("model/"), train_dataset=...)
 
     ``criteria`` and ``prompt`` name columns of the data set. The criteria of a row are one text, a list of texts, or
-    the list's JSON text. The judge reads the policy's prompt, or the column ``prompt`` where the policy reads the
-    criteria too. Rewards are in nats. Raises ``ValueError`` for a folder without a model. TRL logs by the function's
-    ``__name__``.
+    the list's JSON text; None reads none. The judge reads the policy's prompt, or the column ``prompt`` where the
+    policy reads the criteria too. Rewards are in nats. Raises ``ValueError`` for a folder without a model. TRL logs by
+    the function's ``__name__``.
     """
     rewards = open_rewards(judge, batch_size)
 
@@ -56,7 +56,7 @@ def grpo_reward(
         The mean score and the share that failed are logged as ``crm/score`` and ``crm/failed``. Raises ``ValueError``
         for a column that is missing or holds something else.
         """
-        wanted = _column(columns, "criteria", criteria)
+        wanted = [None] * len(completions) if not criteria else _column(columns, "criteria", criteria)
         asked = prompts if prompt is None else _column(columns, "prompt", prompt)
         rows: dict[_Key, list[tuple[int, Turns]]] = {}
         for row, completion in enumerate(completions):
@@ -98,7 +98,7 @@ def _column(columns: Mapping[str, Any], option: str, name: str) -> Sequence[Any]
     there = ", ".join(sorted(set(columns) - TRL_OWN)) or "none beside the prompt"
     raise ValueError(
         f'{option}="{name}": the data set has no such column (it has {there}); add it, or name another where you make '
-        f'the reward: {option}="..."'
+        f'the reward: {option}="...", or {option}=None'
     )
 
 

@@ -51,6 +51,7 @@ def test_trl_gets_a_score_for_each_completion_whatever_it_is_written_as() -> Non
     criteria = ["Prefers concise answers", ["Prefers detailed answers"], "Prefers concise answers"]
     found = call(grpo_reward(OracleJudge(), criteria="taste"), texts, taste=criteria)
     assert found == [4.0, -4.0, None]
+    assert grpo_reward(LengthJudge(), criteria=None)([ASKED] * 4, ANSWERS) == logs(*WORDS), "no column is needed"
 
 
 def test_a_judge_that_only_compares_compares_within_groups() -> None:
