@@ -21,7 +21,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from pydantic import BeforeValidator, FiniteFloat
 
-from crm.data.fields import any_text, criteria_cell, talk
+from crm.data.fields import items
 from crm.io.draws import grouped
 from crm.io.files import replace_file, with_nulls
 from crm.io.installed import commit
@@ -31,13 +31,13 @@ from crm.judges.judge import OracleJudge
 from crm.judges.open import OpenedJudge, check_judge, open_judge
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import open_bank
-from crm.leaderboard.bank.responses import TEXT_FIELDS, filled_column, prompt_cell
 from crm.report.plots import COLOURS, GREY, MARKERS, save_figure, short_name, tidy_axes
 from crm.report.statistics import Floats, mean_interval
 from crm.report.tables import caption, number, print_table, write_table
 from crm.rewards.config import BestOfNConfig
+from crm.rewards.rows import read_row
 from crm.rewards.scoring import Group, Rewards, Turns
-from crm.schema import Message, prompt_key, validated
+from crm.schema import Message, RecordError, prompt_key, validated
 
 log = logging.getLogger(__name__)
 Gold = Annotated[FiniteFloat | None, BeforeValidator(lambda given: given if str(given).strip() else None)]
@@ -126,19 +126,18 @@ def _write(
 def _gold(config: BestOfNConfig, pool: Sequence[Candidates], judge: Floats) -> tuple[Floats, str]:
     """Gold (Q, n) and its unit: the simulation's truth, that of the file, else the ``judge``'s own reward."""
     if config.candidates is None and config.bank.name == "simulated":
-        unit, groups = "nats of the true user", [own.group(own.criteria) for own in pool]
-        gold = Rewards(OracleJudge()).of_groups(groups)
+        unit, gold = (
+            "nats of the true user",
+            Rewards(OracleJudge()).of_groups([own.group(own.criteria) for own in pool]),
+        )
+        way_out = "name a user of the simulated bank, as in 'criteria=[\"Prefers concise answers\"]'"
     else:
         unit, gold = "gold of the file", [[*own.gold] or [None] * len(own.responses) for own in pool]
-    if np.isnan(judge + (found := table(gold))).all():
         way_out = "give candidates=<file> with a column gold"
-        if config.candidates is None and config.bank.name == "simulated":
-            way_out = "name a user of the simulated bank, as in 'criteria=[\"Prefers concise answers\"]'"
-        log.warning(
-            "gold: nobody knows what these responses are worth; the table has the judge's own reward; %s", way_out
-        )
-        return judge, "reward of the judge (nats)"
-    return found, unit
+    if not np.isnan(judge + (found := table(gold))).all():
+        return found, unit
+    log.warning("gold: nobody knows what these responses are worth; the table has the judge's own reward; %s", way_out)
+    return judge, "reward of the judge (nats)"
 
 
 def picks(pool: Sequence[Candidates], rewards: Floats, ks: Sequence[int]) -> list[dict[str, Any]]:
@@ -153,28 +152,32 @@ def picks(pool: Sequence[Candidates], rewards: Floats, ks: Sequence[int]) -> lis
             row |= dict.fromkeys(("index", "response", "author", "reward"))
             if not np.isnan(scores[:n]).all():
                 index = int(np.nanargmax(scores[:n]))
-                author = own.authors[index] if own.authors else None
-                picked = {"response": own.responses[index], "author": author, "reward": float(scores[index])}
-                row |= {"index": index} | picked
+                row |= {"index": index, "response": own.responses[index], "reward": float(scores[index])}
+                row |= {"author": own.authors[index]} if own.authors else {}
             rows.append(row)
     return rows
 
 
 def read_file(path: Path) -> list[Candidates]:
-    """Rows of one query and the same ``criteria`` belong together; ``gold`` is a number where it is known.
+    """Rows as `score.py` reads them, those of a prompt and the same ``criteria`` together; ``gold`` where it is known.
 
     Raises ``ValueError`` with ``file:line: field: why`` for a bad row.
     """
 
     def parse(row: dict[str, Any], _line: int) -> Candidates:
-        (query, text), response = prompt_cell(row), filled_column(row, TEXT_FIELDS)
-        criteria = criteria_cell(row.get("criteria") or "", "criteria")
-        gold = (validated(Gold, row.get("gold"), "gold"),)
-        return Candidates(talk(text, query, "user"), (any_text(row[response], response),), criteria, gold)
+        asked, given = read_row(row, ()), row.get("gold")
+        if any(len(turns) > 1 for turns in asked.group.responses):
+            raise RecordError("row", "a response of several turns; expected text")
+        texts = tuple(turns[0].content for turns in asked.group.responses)
+        listed = items(given, "gold") if given and asked.kind != "single" else [given] * len(texts)
+        if len(listed) != len(texts):
+            raise RecordError("gold", f"expected a number for each of {len(texts)} responses, got {len(listed)}")
+        gold = tuple(validated(Gold, each, "gold") for each in listed)
+        return Candidates(asked.group.prompt, texts, asked.group.criteria, gold)
 
     rows = Intake(strict=True).rows(path, parse)
     return [
-        replace(own[0], responses=tuple(one.responses[0] for one in own), gold=tuple(one.gold[0] for one in own))
+        replace(own[0], responses=sum((one.responses for one in own), ()), gold=sum((one.gold for one in own), ()))
         for own in grouped(rows, lambda one: (one.cluster, one.criteria)).values()
     ]
 
@@ -274,14 +277,8 @@ def _of_query(row: Floats, ks: Sequence[int]) -> Floats:
     _, block, counts = np.unique(row[order], return_inverse=True, return_counts=True)
     for place, k in enumerate(ks):
         if k <= len(order):
+            lowest = np.arange(len(order), 1, -1)
+            highest = np.cumprod(np.concatenate([[k / len(order)], (lowest - k).clip(0) / (lowest - 1)]))[::-1]
             picked[place] = 0
-            shares = np.bincount(block, _highest(len(order), k)) / counts
-            picked[place, order] = shares[block]
+            picked[place, order] = (np.bincount(block, highest) / counts)[block]
     return picked
-
-
-def _highest(n: int, k: int) -> Floats:
-    """(n,) C(i-1, k-1) / C(n, k) for i from 1 to n: how often the i-th lowest of n is the highest of k."""
-    place = np.arange(n, 1, -1)
-    falling = np.cumprod(np.concatenate([[k / n], (place - k).clip(0) / (place - 1)]))
-    return np.asarray(falling[::-1])

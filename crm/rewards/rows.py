@@ -25,10 +25,6 @@ class Asked:
     group: Group
     kind: str
 
-    def named(self, scores: Sequence[float | None]) -> dict[str, Any]:
-        """``score`` of a single response, else ``scores`` in their order."""
-        return {"score": scores[0]} if self.kind == "single" else {"scores": list(scores)}
-
 
 def read_row(row: Any, criteria: Sequence[str]) -> Asked:
     """The row's responses for its own criteria, or else for ``criteria``. Raises `RecordError` naming the field."""
@@ -52,7 +48,7 @@ def _responses(row: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     for pair in PAIRS:
         if row.get(pair[0]) is not None and row.get(pair[1]) is not None:
             return "pair", {name: row[name] for name in pair}
-    for name in (*RESPONSES, "messages"):
+    for name in (*RESPONSES, "messages", "text"):
         if name in row and name != _prompt_name(row):
             if row[name] is None:
                 raise RecordError(name, 'null, or an empty cell; an empty response is "" in JSON Lines')

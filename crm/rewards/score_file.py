@@ -95,7 +95,8 @@ class Scorer:
                 found.append({**columns, "score": None, "reason": str(each)})
                 continue
             own = next(scores)
-            found.append({**columns, **each.named(own), **self._more(each, own)})
+            named = {"score": own[0]} if each.kind == "single" else {"scores": own}
+            found.append(columns | named | self._more(each, own))
             if less is not None:
                 found[-1] |= _effects(each, own, next(less))
         return found
@@ -158,7 +159,10 @@ def run_score(config: ScoreConfig) -> Path | None:
         raise ValueError(f"out={out}: exists; name another file, or add overwrite=true")
     check_judge(config)
     with TemporaryDirectory() as folder:
-        source = [_spooled(Path(folder))] if config.input == "-" else _inputs(config.input)
+        source = [Path(folder, "standard_input.jsonl")] if config.input == "-" else _inputs(config.input)
+        if config.input == "-":
+            with source[0].open("wb") as file:
+                shutil.copyfileobj(sys.stdin.buffer, file)
         total, first = _check_rows(source, config)
         processes = start(config.devices, config.nodes)
         scorer = Scorer(config)
@@ -324,14 +328,6 @@ def _rows(files: Sequence[Path]) -> Iterator[tuple[str, Any]]:
     for file in files:
         for number, row in formats.rows(file):
             yield f"{file.name}:{number}", row
-
-
-def _spooled(folder: Path) -> Path:
-    """Standard input as a file."""
-    path = folder / "standard_input.jsonl"
-    with path.open("wb") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file)
-    return path
 
 
 def _read(row: Any, criteria: Sequence[str]) -> Asked | RecordError:

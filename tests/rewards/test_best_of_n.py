@@ -131,6 +131,17 @@ def test_candidates_without_gold_have_no_oracle(tmp_path: Path, caplog: pytest.L
     assert "give candidates=<file> with a column gold" in caplog.text
 
 
+def test_a_row_may_hold_a_list_of_responses(tmp_path: Path) -> None:
+    rows = [{"query": "Q?", "answer": "word " * n, "gold": n} for n in (1, 2, 3)]
+    listed = {"prompt": "Q?", "responses": [row["answer"] for row in rows], "gold": [1, 2, 3]}
+    pools = [write_rows(tmp_path / f"{len(each)}.jsonl", each) for each in (rows, [listed])]
+    one, other = (run(tmp_path, "judge=length", f"candidates={pool}") for pool in pools)
+    pd.testing.assert_series_equal(one, other)
+    wrong = write_rows(tmp_path / "wrong.jsonl", [listed | {"gold": [1]}])
+    with pytest.raises(ValueError, match="gold: expected a number for each of 3 responses, got 1"):
+        run(tmp_path, "judge=length", f"candidates={wrong}")
+
+
 def test_gold_that_is_no_number_is_named(tmp_path: Path) -> None:
     pool = tmp_path / "pool.jsonl"
     pool.write_text('{"query": "Why?", "response": "So.", "gold": "high"}\n', encoding="utf-8")
