@@ -46,9 +46,9 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
-def request_mistake(errors: Sequence[Any]) -> str:
+def request_mistake(error: Any) -> str:
     """The first of FastAPI's errors as a sentence: the field, such as ``groups[0].messages``, and what is wrong."""
-    first = errors[0]
+    first = error.errors()[0]
     if first["type"] == "json_invalid" or isinstance(first["input"], bytes):
         return "body: expected JSON in UTF-8, with the header Content-Type: application/json"
     place, *parts = first["loc"]

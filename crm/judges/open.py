@@ -34,14 +34,6 @@ class OpenedJudge:
         return {"judge": self.name, "judge_digest": self.judge.digest, "prompt_digest": self.prompt_digest}
 
 
-def foreign_folder(checkpoint: str | Path) -> Path | None:
-    """The folder of a reward model that `train.py` did not write, fetched where it is a hub's; None for any other."""
-    from crm.model.folders import located, model_in
-
-    folder = located(checkpoint)
-    return folder if (folder / "config.json").is_file() and model_in(folder) is None else None
-
-
 def check_judge(config: AnyJudgeConfig) -> None:
     """Set threads and progress bars, and have ``checkpoint`` name a foreign reward model too, before data are read.
 
@@ -55,13 +47,15 @@ def check_judge(config: AnyJudgeConfig) -> None:
         from crm.model.backbone import show_loading
 
         show_loading(config.progress)
-    if config.judge.name == "crm" and (folder := foreign_folder(str(config.checkpoint))) is not None:
-        config.judge.name, config.judge.path = "reward_model", str(folder)
     if config.judge.name == "crm":
-        from crm.model.folders import checkpoint_folder
+        from crm.model.folders import checkpoint_folder, located, model_in
         from crm.model.manifest import read_manifest
 
-        read_manifest(checkpoint_folder(str(config.checkpoint)))
+        folder = located(str(config.checkpoint))
+        if (folder / "config.json").is_file() and model_in(folder) is None:
+            config.judge.name, config.judge.path = "reward_model", str(folder)
+        else:
+            read_manifest(checkpoint_folder(str(config.checkpoint)))
     if config.judge.name == "reward_model":
         from crm.model.folders import check_reachable
 

@@ -95,7 +95,7 @@ def make_api(ranker: Ranker, picking: Picking, about: About, card: Path | None =
         return response
 
     api.add_middleware(GZipMiddleware)
-    api.exception_handler(RequestValidationError)(lambda _, error: _mistake(422, request_mistake(error.errors())))
+    api.exception_handler(RequestValidationError)(lambda _, error: _mistake(422, request_mistake(error)))
     api.exception_handler(ValueError)(lambda _, error: _mistake(422, str(error)))
     api.exception_handler(HTTPException)(lambda _, error: _mistake(error.status_code, str(error.detail), error.headers))
 

@@ -41,12 +41,10 @@ Outcome = list[tuple[list[Reward], list[str | None]]]
 """Rewards of a group, or log-odds of a pair in both orders, with a reason for each None."""
 
 
-def _as_turns(given: Any) -> Any:
-    """Plain text is the assistant's turn."""
-    return [{"role": "assistant", "content": given}] if isinstance(given, str) else given
-
-
-Response = Annotated[Turns, BeforeValidator(_as_turns, json_schema_input_type=str | Turns)]
+_as_turns = BeforeValidator(
+    lambda given: [{"role": "assistant", "content": given}] if isinstance(given, str) else given, str | Turns
+)
+Response = Annotated[Turns, _as_turns]
 Responses = Annotated[tuple[Response, ...], Field(min_length=1)]
 
 
@@ -349,9 +347,7 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, key: str | None = 
 
     app.include_router(api)
 
-    def wrong(sentence: str) -> JSONResponse:
-        return JSONResponse({"detail": sentence}, 422)
-
-    app.exception_handler(RecordError)(lambda _, error: wrong(str(error)))
-    app.exception_handler(RequestValidationError)(lambda _, error: wrong(request_mistake(error.errors())))
+    sentences: dict[type[Exception], Any] = {RecordError: str, RequestValidationError: request_mistake}
+    for kind, of in sentences.items():
+        app.exception_handler(kind)(lambda _, error, of=of: JSONResponse({"detail": of(error)}, 422))
     return app
