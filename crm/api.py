@@ -25,7 +25,7 @@ import torch
 from scipy.special import expit
 
 from crm.cli.mistakes import MISTAKES, explain
-from crm.cli.words import rewrite_all
+from crm.cli.words import rewrite_all, setting_words
 from crm.config import compose, hydra_value
 from crm.data.public.banks import FOLDERS
 from crm.evaluation.run import run_evaluation
@@ -89,7 +89,7 @@ def train(*words: str, folder: str | Path | None = None, **settings: Any) -> Run
     from crm.training.train import run_training
 
     place = Path(folder or f"outputs/train/{datetime.now():%Y-%m-%d/%H-%M-%S-%f}")
-    given = ["trainer.devices=1", "trainer.progress=false", *words, *_words(settings)]
+    given = ["trainer.devices=1", "trainer.progress=false", *words, *setting_words(settings)]
     config = _composed("train", given, place)
     check_unfinished(config)
     threads = torch.get_num_threads()
@@ -204,7 +204,7 @@ class Judge:
         """
         place = self._checkpoint("evaluate", "python evaluate.py judge=traits data=<votes> evaluates it")
         named = [] if data is None else [f"data={data}"]
-        given = [f"checkpoint={hydra_value(str(place))}", "progress=false", *named, *words, *_words(settings)]
+        given = [f"checkpoint={hydra_value(str(place))}", "progress=false", *named, *words, *setting_words(settings)]
         given.append(f"predictions={hydra_value(str(self._opened.predictions))}")
         with TemporaryDirectory() as out:
             results = run_evaluation(_composed("evaluate", given, Path(out)), show=False)
@@ -284,14 +284,3 @@ def _composed(command: str, words: Sequence[str], run_dir: Path) -> Any:
         return compose(command, rewrite_all(words, command, f"crm.{command}"), run_dir)
     except MISTAKES as error:
         raise ValueError(explain(error, command)) from None
-
-
-def _words(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Settings as words of a command line: ``{"schedule": {"max_steps": 3}}`` is ``schedule.max_steps=3``."""
-    words = []
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            words += _words(value, f"{prefix}{name}.")
-        else:
-            words.append(f"{prefix}{name}={hydra_value(value)}")
-    return words

@@ -190,7 +190,8 @@ def checked(composed: DictConfig, settings: type[Config]) -> Config:
     composed = deepcopy(composed)
     OmegaConf.set_readonly(composed, False)
     config = OmegaConf.to_object(composed)
-    assert isinstance(config, settings), f"{type(config)} composed where {settings} was expected"
+    if not isinstance(config, settings):
+        raise ValueError("--config-name: no configuration of this command; config=<file> reads settings from a file")
     return config
 
 
@@ -208,7 +209,7 @@ def setting_names(settings: Any, prefix: str = "") -> list[str]:
 
 def nearest(name: str, names: Iterable[str]) -> str:
     """``; did you mean X?``, or nothing where no name is near."""
-    whole = {each.lower(): each for each in names}
+    whole = {each.lower(): each for each in names if each != name}
     for known in (whole, {each.rpartition(".")[2]: whole[each] for each in whole}):
         if near := difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.75):
             return f"; did you mean {known[near[0]]}?"

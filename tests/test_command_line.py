@@ -14,9 +14,11 @@ from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
+from omegaconf import OmegaConf
 
 from crm import __version__, cli
-from crm.cli.words import ANSWERS, SAME, rewrite, rewrite_aliases, rewrite_launched
+from crm.cli.mistakes import undashed
+from crm.cli.words import ANSWERS, SAME, rewrite, rewrite_aliases, rewrite_all, rewrite_launched
 from crm.config import (
     ENTRY_POINTS,
     compose,
@@ -95,17 +97,53 @@ def test_a_command_line_of_another_library_composes_as_it_was_meant(capsys: pyte
     assert (config.optimizer.lr, config.schedule.epochs, config.schedule.validate_every) == (2e-5, 2, 7)
     assert (config.model.path, config.model.max_length, config.model.lora_rank) == ("a/b", 300, 4)
     assert (config.trainer.precision, config.optimizer.clip, config.data.name) == ("bf16-mixed", 0.5, "dsp")
-    assert "learning_rate=2e-5 is read as optimizer.lr=2e-5; where optimizer.name=muon" in capsys.readouterr().err
+    assert "learning_rate=2e-5 is read as optimizer.lr=2e-5\n" in capsys.readouterr().err
+    understood("lr=1")
+    assert "lr=1 is read as optimizer.lr=1; where optimizer.name=muon (model=tiny)" in capsys.readouterr().err
     own = ("devices=2", "precision=32-true", "batch_size=4", "checkpoint=x")
     assert understood(*own, command="evaluate") == list(own) and capsys.readouterr().err == ""
+    for command in ("evaluate", "serve", "leaderboard", "best_of_n"):
+        assert understood("model=a/b", "model_name_or_path=a/b", command=command) == ["checkpoint=a/b"] * 2
 
 
-def test_a_hub_id_is_a_pretrained_model_and_suites_have_names() -> None:
+def test_settings_of_a_file_are_words_and_what_is_typed_wins(tmp_path: Path) -> None:
+    config = compose("train", ["data=simulation", "optimizer.lr=0.5", "seed=7"], tmp_path / "old")
+    (tmp_path / "config.yaml").write_text(OmegaConf.to_yaml(OmegaConf.structured(config)), encoding="utf-8")
+    words = [f"config={tmp_path}", "lr=0.25", "model=a/b", "seed=8"]
+    found = compose("train", rewrite_all(words, "train", "crm-train"), tmp_path / "new")
+    assert (found.optimizer.lr, found.model.path, found.seed) == (0.25, "a/b", 8)
+    assert (found.data, found.optimizer.name, found.run_dir) == (config.data, "muon", str(tmp_path / "new"))
+    (tmp_path / "mine.yml").write_text("learning_rate: 0.25\nloss: cls\n", encoding="utf-8")
+    words = rewrite_all([f"config={tmp_path / 'mine.yml'}", "data=simulation"], "train", "crm-train")
+    found = compose("train", words, tmp_path)
+    assert (found.optimizer.lr, found.loss.name, found.head.name) == (0.25, "cls", "pairwise")
+    (tmp_path / "bank.json").touch()
+    board = compose("leaderboard", rewrite_all(["judge=length", f"bank={tmp_path}"], "leaderboard", ""), tmp_path)
+    assert (board.bank.name, board.bank.path) == ("folder", str(tmp_path))
+
+
+def test_options_of_other_libraries_are_settings() -> None:
+    typed = (
+        "--learning_rate 3e-5 --dry-run --lora-r=4 --multirun --config-dir recipes --explain seed=1 -m data --model= x"
+    )
+    words = (
+        "learning_rate=3e-5 dry_run=true lora_r=4 --multirun --config-dir recipes explain=true seed=1 -m data model= x"
+    )
+    assert undashed(typed.split()) == words.split()
+
+
+def test_a_hub_id_or_a_run_is_a_pretrained_model_and_suites_have_names(tmp_path: Path) -> None:
     assert understood("model=Qwen/Qwen3-4B") == ["model=pretrained", 'model.path="Qwen/Qwen3-4B"']
     for word, pretrained in (("model=tiny", 0), ("experiment=paper", 0), ("experiment=without_criteria", 1)):
         assert understood(word, "model.path=a/b") == [word, *["model=pretrained"] * pretrained, "model.path=a/b"]
     config = compose("train", ["data=simulation", *understood("model=~/b")], Path("o'brien"))
     assert (config.model.path, config.run_dir) == (str(Path("~/b").expanduser()), "o'brien")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/crm.json").touch()
+    assert (
+        compose("train", ["data=simulation", *understood(f"model={tmp_path}")], tmp_path).model.path
+        == f"{tmp_path}/model"
+    )
     words = ["judge=length", *understood("suite=D+,D-_add", command="evaluate")]
     assert compose("evaluate", words, Path("run")).suite == ["D+", "D-_add"]
     assert understood("suite=all", command="evaluate") == ["suite=all"]

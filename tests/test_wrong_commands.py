@@ -31,7 +31,16 @@ train model=gpt2                                    | a model of a hub or a fold
 train runs/mine                                     | runs/mine: a path needs the name of a setting; write resume=
 train votes/pairs.jsonl                             | write data=votes/pairs.jsonl
 evaluate conf                                       | write checkpoint=conf
-train --nope                                        | --nope: no such option; settings are written nope=value
+train mine.yaml                                     | write config=mine.yaml
+train config=mine.yaml                              | schedule.max_step: no such setting; did you mean
+train config=mine.yaml experiment=paper             | config=mine.yaml experiment=paper: each chooses all settings
+train config=conf                                   | while parsing
+train --config-path={here} --config-name=mine       | config=<file> reads settings from a file
+train --config-dir=recipes experiment=mine          | optimizer.learning_rate: no such setting; its name is optimizer.lr
+train data=one.jsonl,capitals.csv                   | put them into one, data=<folder>, or -m runs a job for each
+train data=[one.jsonl,capitals.csv]                 | put them into one, data=<folder>
+train --nope                                        | nope: no such setting
+train -x                                            | -x: no such option; settings are written name=value
 train -m hydra/launcher=joblb seed=1,2              | its plugin is missing: pip install 'crm-leaderboard[sweeps]'
 train -m optimizer.lr=interval(0,1)                 | interval(...): searching is Optuna's, hydra/sweeper=optuna
 train -m seed=1,                                    | quote the value, and the whole for the shell: 'seed="1,"'
@@ -60,6 +69,8 @@ evaluate judge=length suite=rewardbench              | suite=rewardbench: no suc
 evaluate judge=length suite=D                        | D+ and D- name the two sides of suite D
 evaluate judge=length suite=rm_bench data.root=.     | suite=rm_bench: data.path=hf://THU-KEG/RM-Bench
 evaluate judge=length suite=hhh data.root=.          | its owners publish it at https://github.com/prometheus-eval
+evaluate judge=length against=x                      | suite=rm_bench (two models on votes: -m checkpoint=A,B data=v
+evaluate judge=length model.max_length=9             | model: no such setting; did you mean judge.model?
 evaluate judge=length limit=3                        | limit=3: expected a benchmark beside it: suite=rm_bench
 evaluate judge=length data=dsp data.root=x | data=dsp: there is no folder x/dsp; run `crm-prepare fetch=dsp out=x`
 evaluate judge=length data.profile=all                | data.profile='all': expected one of none, first
@@ -74,6 +85,7 @@ leaderboard judge=length criteria=[a] weights=[1,2] | weights=[1.0, 2.0]: expect
 leaderboard judge=length criteria=[a] weights=[0]   | weights=[0.0]: expected one at least that is not 0
 leaderboard judge=length bank.baseline=gpt-5        | bank.baseline='gpt-5'
 leaderboard judge=traits dislikes=[lists]            | weights below 0 dislike: criteria=[lists] weights=[-1]
+leaderboard judge=length bank=./one.jsonl           | there are alpacaeval, folder, justeval, simulated; a folder of
 leaderboard judge=length data=dsp                   | data: no such group of this command, there are bank
 leaderboard judge=length predictions=conf           | Not a directory; name another place
 prepare out=x                                       | data.name='simulation': expected votes: data=votes.csv,
@@ -97,7 +109,9 @@ app judge=length                                    | your settings of bank and:
 serve                                               | checkpoint: not given; add checkpoint=<run folder
 """
 FILES = {
-    "conf": "a file where a folder is expected",
+    "conf": "{a file where a folder is expected",
+    "mine.yaml": "seed: 3\nschedule: {max_step: 3}\n",
+    "recipes/experiment/mine.yaml": "# @package _global_\noptimizer: {learning_rate: 2e-5}\n",
     "one.jsonl": '{"query": "Why?", "response": "So."}\n',
     "capitals.csv": "Prompt,Response\n2+2?,4\n",
     "empty.jsonl": "",
@@ -108,8 +122,9 @@ LINES = [tuple(map(str.strip, line.split(" | "))) for line in WRONG.strip().spli
 @pytest.mark.parametrize(("line", "message"), LINES, ids=[line for line, _ in LINES])
 def test_a_wrong_command_ends_with_one_sentence(line: str, message: str, command: Command, tmp_path: Path) -> None:
     for file, text in FILES.items():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text(text)
-    name, *words = shlex.split(line)
+    name, *words = shlex.split(line.replace("{here}", str(tmp_path)))
     code, _, error = command(name, *words)
     assert code == 2
     name = "bank_score" if line.startswith("bank score ") else name

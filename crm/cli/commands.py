@@ -46,7 +46,6 @@ from crm.training.sweeps import (
     validation_loss_of,
 )
 
-ASKED = {"-h", "--help"}
 WIDTH = 120
 
 
@@ -62,7 +61,7 @@ def help_text(command: str, words: Sequence[str]) -> str:
         for group in taken_groups(command)
     )
     overrides = _search_path(words)
-    for word in map(undashed, words):
+    for word in undashed(words):
         with suppress(ValueError):  # such as a file that is not there: the help is shown without it
             overrides += rewrite_all([word], command, script(command)) if "=" in word and word[0] != "-" else []
     with initialize_config_dir(str(config_dir()), version_base="1.3"):
@@ -111,11 +110,7 @@ TABLES = {
     "evaluate": ("crm.evaluation.compare:write_sweep_tables", "judges.md", "paired.md"),
 }
 """What writes the tables of a sweep, and their names."""
-FLAGS = {("prepare", "--dry-run"), ("bank_score", "--dry-run"), ("score", "--explain")}
-"""Settings that may be written as an option of the command."""
 ON_DEVICES = ("train", "evaluate", "leaderboard", "score", "bank_score")
-BENCHMARKS = "crm.benchmarks.run:run_benchmarks"
-"""What `evaluate.py` runs where benchmarks are named."""
 
 
 def run_command(name: str) -> None:
@@ -172,10 +167,9 @@ def _text_for(name: str) -> str:
     words = sys.argv[1:]
     if "--version" in words:
         return f"crm {__version__}\n"
-    if ASKED & set(words):
+    if {"-h", "--help"} & set(words):
         return help_text(name, words)
-    words = [f"{word[2:].replace('-', '_')}=true" if (name, word) in FLAGS else word for word in words]
-    words = [undashed(word) for word in words]
+    words = undashed(words)
     check_options(words, name)
     words = rewrite_all(words, name, script(name))
     try:
@@ -205,7 +199,9 @@ def _run(name: str, config: Any, command: Sequence[str]) -> float | None:
         raise ValueError(f"{name}: its packages are not installed; pip install 'crm-leaderboard[{name}]'")
     benchmarks = name == "evaluate" and config.benchmarks
     more = {"show": False} if name == "evaluate" and in_sweep and not benchmarks else {}  # the sweep's table has it
-    outcome = resolve_name(BENCHMARKS if benchmarks else settings.ENTRY_POINTS[name][1])(config, **more)
+    outcome = resolve_name("crm.benchmarks.run:run_benchmarks" if benchmarks else settings.ENTRY_POINTS[name][1])(
+        config, **more
+    )
     if name == "leaderboard" and outcome.unanswered and config.judge.name != "traits":
         raise ValueError(f"bank: {outcome.explain_unread()}; the same command asks for what is missing")
     return float(outcome.validation_loss) if name == "train" else None

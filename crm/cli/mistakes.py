@@ -16,12 +16,13 @@ from omegaconf.errors import (
     MissingMandatoryValue,
     OmegaConfBaseException,
 )
+from yaml import YAMLError
 
 from crm.cli.words import SAME, SCORED
 from crm.config import group_names, hydra_text, nearest, option_names, schema, setting_names, taken_groups
 from crm.io.rows import is_data_file
 
-MISTAKES = (HydraException, OmegaConfBaseException, ValueError, OSError)
+MISTAKES = (HydraException, OmegaConfBaseException, YAMLError, ValueError, OSError)
 """What a user can mend: a setting, a file, a folder, a full disk. Anything else is a defect and keeps its traceback."""
 OPTIONS = re.compile(
     r"-m|-h|-r|-i|-c|-p|-c(p|n|d|job|all|hydra)|-sc|--(multirun|help|hydra-help|version|run|info|cfg|package|resolve"
@@ -31,17 +32,26 @@ OPTIONS = re.compile(
 NAMED = re.compile(r"([~+]{0,2}[\w./@-]+)=(.*)", re.DOTALL)
 
 
-def undashed(word: str) -> str:
-    """``name=value`` of ``--name=value``, as users of Hugging Face's scripts type it."""
-    return word[2:] if word.startswith("--") and "=" in word and not OPTIONS.fullmatch(word) else word
+def undashed(words: Sequence[str]) -> list[str]:
+    """``--name=value``, ``--name value`` and ``--name``, as users of Hugging Face's scripts type them, as settings."""
+    found: list[str] = []
+    alone = False
+    for word in words:
+        name, equals, value = word.removeprefix("--").partition("=")
+        dashed = word.startswith("--") and not OPTIONS.fullmatch(word)
+        if alone and not equals and word[:1] != "-":
+            found[-1] = found[-1].removesuffix("true") + word
+        else:
+            found.append(f"{name.replace('-', '_')}={value if equals else 'true'}" if dashed else word)
+        alone = dashed and not equals
+    return found
 
 
 def check_options(words: Sequence[str], command: str) -> None:
     """Raise ``ValueError`` for an option that no command has, for a value without a name, and for a path alone."""
     for before, word in zip(["", *words], words, strict=False):
         if word.startswith("-") and not OPTIONS.fullmatch(word):
-            name = word.lstrip("-") if word.startswith("--") else "name"
-            raise ValueError(f"{word}: no such option; settings are written {name}=value, --help lists them")
+            raise ValueError(f"{word}: no such option; settings are written name=value, --help lists them")
         if word.startswith("="):
             raise ValueError(unread(word))
         alone = not before.startswith("-") or before in ("-m", "--multirun")
@@ -52,14 +62,10 @@ def check_options(words: Sequence[str], command: str) -> None:
 def _path_setting(path: str, command: str) -> str:
     """The setting of a command that a path is most likely meant for."""
     known = {*setting_names(schema(command)), *taken_groups(command)}
+    if path.endswith((".yaml", ".yml")):
+        return "config"
     names = ("data", "candidates", "input") if is_data_file(path) else ("checkpoint", "resume")
-    return _typed(next((name for name in (*names, "out") if name in known), "data"), command)
-
-
-def _typed(setting: str, command: str) -> str:
-    """What a user of the command calls a setting."""
-    names = SCORED.items() if command == "score" else ()
-    return next((name for name, meaning in names if meaning == setting), setting)
+    return next((name for name in (*names, "out") if name in known), "data")
 
 
 def quoted(word: str) -> str:
@@ -92,10 +98,10 @@ def explain(error: BaseException, command: str) -> str:
         sentence = f"{error.filename}: {error.strerror}; name another place" if error.filename else error.strerror
     if not sentence and isinstance(error, OmegaConfBaseException):
         known = [*setting_names(schema(command)), *groups]
-        sentence = _unfit_value(error, [*known, *(name for name in SAME if SAME[name] in known)], command)
+        sentence = _unfit_value(error, [*known, *(name for name in SAME if SAME[name] in known)])
     sentence = " ".join((sentence or str(error) or type(error).__name__).split())
     for name, meaning in SCORED.items() if command == "score" else ():
-        sentence = re.sub(rf"(?<![\w./-]){re.escape(meaning)}(?==|: not given)", name, sentence)
+        sentence = re.sub(rf"(?<![\w./-]){re.escape(meaning)}(?==|: )", name, sentence)
     return sentence
 
 
@@ -112,6 +118,8 @@ def _explain_hydra(error: HydraException, groups: Sequence[str]) -> str:
     if found := re.search(r"Could not override '([^@]+?)(@.*)?'\.\s+(No match|Did you mean)", message):
         known = f"there are {', '.join(groups)}{nearest(found[1], groups)}"
         return f"{found[1]}: no such group of this command, {known}"
+    if found := re.search(r"(In '.*'): ConfigKeyError.*full_key: (\S+)", message, re.DOTALL):
+        return f"{found[1]}: {found[2]}: no such setting; its name is {SAME.get(found[2], 'in --help')}"
     if found := re.search(r"BasicSweeper does not support sweep type : (\w+)", message):
         kind = found[1].lower().removesuffix("_sweep")
         return f"{kind}(...): searching is Optuna's, hydra/sweeper=optuna; or list the values: name=a,b"
@@ -119,19 +127,23 @@ def _explain_hydra(error: HydraException, groups: Sequence[str]) -> str:
 
 
 def _unknown_option(file: str) -> str:
-    group, _, option = file.rpartition("/")
-    if group in ("hydra/launcher", "hydra/sweeper"):
-        return f"{group}={option}: no such option, or its plugin is missing: pip install 'crm-leaderboard[sweeps]'"
+    if file.startswith(("hydra/launcher/", "hydra/sweeper/")):
+        shown = "=".join(file.rsplit("/", 1))
+        return f"{shown}: no such option, or its plugin is missing: pip install 'crm-leaderboard[sweeps]'"
+    group, _, option = file.partition("/")
     if group not in group_names():
         return f"{file}: no such configuration file{nearest(file, group_names())}"
     options = option_names(group)
     other = f"; for a model of a hub or a folder, model=pretrained model.path={option}" if group == "model" else ""
     other = "; a file or folder is data=<path>, and its columns tell the format" if group == "data" else other
+    other = (
+        "; a folder of bank.py, which makes one of files of responses, is bank=<folder>" if group == "bank" else other
+    )
     return f"{group}={option}: no such option, there are {', '.join(options)}{nearest(option, options)}{other}"
 
 
-def _unfit_value(cause: OmegaConfBaseException, known: Sequence[str], command: str) -> str:
-    key = _typed(str(getattr(cause, "full_key", None) or ""), command)
+def _unfit_value(cause: OmegaConfBaseException, known: Sequence[str]) -> str:
+    key = str(getattr(cause, "full_key", None) or "")
     line = (str(cause).strip() or type(cause).__name__).splitlines()[0].rstrip(".")
     if isinstance(cause, MissingMandatoryValue):
         return f"{key}: not given; add {key}=<value>"

@@ -49,24 +49,40 @@ SAME = _by_name(_WORDS["same"].items())
 """Names that mean exactly one of our settings."""
 ANSWERS = _by_name((answer, names) for names, answer in _WORDS["answers"].items())
 """Names that have no setting of the same meaning, and what to write instead."""
-NOTES = {"optimizer.lr": "; where optimizer.name=muon (model=tiny), the matrices have optimizer.matrix_lr"}
-"""What somebody who means a setting may not know of it."""
 SCORED = {"in": "input", "model": "checkpoint", "out": "out", "explain": "explain", "max_length": "judge.max_length"}
 """What `score.py` calls its settings on the command line: ``in`` is no name that a field can have."""
 BENCHMARKS = tuple(_read(Path(__file__).parents[1] / "benchmarks" / "catalogue.yaml"))
 """Public benchmarks that ``suite=`` names."""
 ON, OFF = {"true", "yes", "on", "1"}, {"false", "no", "off", "0", "null", ""}
-NOT_TAKEN = (
-    *("run_dir", "resume", "overwrite"),
-    *(f"trainer.{name}" for name in ("name", "accelerator", "devices", "nodes")),
-)
+OF_ONE_RUN = ("run_dir", "resume", "overwrite")
+NOT_TAKEN = (*OF_ONE_RUN, *(f"trainer.{name}" for name in ("name", "accelerator", "devices", "nodes")))
 """Settings that a resumed run does not take over: where it is, and the hardware, which may be another."""
 
 
 def rewrite_all(words: Sequence[str], command: str, shown: str) -> list[str]:
     """The words with our names for settings and ``data=<path>`` understood; ``shown`` names the command in messages."""
     known = {*setting_names(schema(command)), *taken_groups(command)}
-    return rewrite(rewrite_aliases(words, known, shown))
+    return rewrite(rewrite_aliases(_with_files(words), known, shown))
+
+
+def _with_files(words: Sequence[str]) -> list[str]:
+    """The words with the settings of ``config=<YAML file or run folder>`` in front; typed settings and groups win."""
+    chosen = [word for word in words if word.startswith(("config=", "experiment=", "debug="))]
+    files = [Path(_value(word)).expanduser() for word in chosen if word.startswith("config=")]
+    if files and len(chosen) > 1:
+        raise ValueError(f"{' '.join(chosen)}: each chooses all settings; give one")
+    typed = {each for word in words for name in [word.partition("=")[0]] for each in (name, SAME.get(name))}
+    read = (OmegaConf.load(file / "config.yaml" if file.is_dir() else file) for file in files)
+    own = [word for each in read for word in setting_words(OmegaConf.to_container(each), OF_ONE_RUN)]
+    own = [word for word in own if word.partition(".")[0] not in typed]
+    return [*own, *(word for word in words if not word.startswith("config="))]
+
+
+def setting_words(settings: Any, left_out: Collection[str] = ()) -> list[str]:
+    """Settings, those of a group as a mapping, as words: ``{"schedule": {"epochs": 3}}`` is ``schedule.epochs=3``."""
+    groups = [(f"{name}.", own) if isinstance(own, Mapping) else ("", {name: own}) for name, own in settings.items()]
+    leaves = {prefix + name: value for prefix, own in groups for name, value in own.items()}
+    return [f"{name}={hydra_value(value)}" for name, value in leaves.items() if name not in left_out]
 
 
 def rewrite_aliases(words: Sequence[str], known: Collection[str], command: str) -> list[str]:
@@ -79,14 +95,17 @@ def rewrite_aliases(words: Sequence[str], known: Collection[str], command: str) 
     for word in words:
         name, equals, value = word.partition("=")
         name = name.removeprefix("--")
-        if "input" in known and name in SCORED and "schedule" not in known:
+        if "input" in known and name in SCORED:
             found.append(f"{SCORED[name]}={hydra_text(value.strip(QUOTES))}" if equals else f"{name}=true")
             continue
         target = SAME.get(name, "")
+        target = target if target in known else SAME.get(target, target)  # who does not train has model=<checkpoint>
         if target == "logger" and value.strip(QUOTES) in ("none", "[]"):
             value = "csv"  # the least that a run writes
         if equals and name not in known and (target in known or target.startswith("hydra.")):
-            print(f"{command}: {word} is read as {target}={value}{NOTES.get(target, '')}", file=sys.stderr)
+            tiny = target == "optimizer.lr" and not any(map(_names_model, words))
+            note = "; where optimizer.name=muon (model=tiny), the matrices have optimizer.matrix_lr" * tiny
+            print(f"{command}: {word} is read as {target}={value}{note}", file=sys.stderr)
             word = f"{target}={value}"
         elif equals and name not in known and name in ANSWERS and {"schedule", "weights"} & {*known}:
             raise ValueError(f"{name}: no such setting; {ANSWERS[name]}")
@@ -111,8 +130,11 @@ def _expanded(word: str, words: Sequence[str]) -> list[str]:
     if name == "logger" and len(listed) > 1 and (value[0] == "[" or not MULTIRUN & set(words)):
         return [f"logger={listed[0]}", f"logger.kinds=[{','.join(listed)}]"]
     path = value.strip("'\"")
-    if name == "model" and _is_backbone(path):
+    place = path and "," not in path and ("/" in path or Path(path).is_dir())
+    if name == "model" and place and path not in option_names("model"):
         return ["model=pretrained", f"model.path={hydra_text(path)}"]
+    if name == "bank" and place and (Path(path) / "bank.json").is_file():
+        return ["bank=folder", f"bank.path={hydra_text(path)}"]
     if name == "model.path" and path != "null" and not any(map(_names_model, words)):
         return ["model=pretrained", word]
     return [word]
@@ -123,12 +145,7 @@ def _names_model(word: str) -> bool:
     name, _, value = word.partition("=")
     files = [config_dir() / "experiment" / f"{each}.yaml" for each in value.split(",")]
     other = name == "experiment" and any(not each.is_file() or "override /model:" in each.read_text() for each in files)
-    return name == "model" or other
-
-
-def _is_backbone(path: str) -> bool:
-    """Whether the value of ``model=`` is a hub id or a folder, and no option of the group."""
-    return path not in option_names("model") and "," not in path and ("/" in path or Path(path).is_dir())
+    return "model" in (name, SAME.get(name)) or other
 
 
 def rewrite(words: Sequence[str]) -> list[str]:
@@ -144,6 +161,9 @@ def _data(word: str, words: Sequence[str]) -> list[str]:
     value = _value(word)
     values = [value] if Path(value).exists() or not MULTIRUN & set(words) else value.split(",")
     paths = [each for each in values if _is_path(each)]
+    listed = [] if Path(value).exists() else value.strip("[]").split(",")
+    if len(listed) > 1 and values == [value] and all(Path(each.strip()).exists() for each in listed):
+        raise ValueError(f"{word}: one file or folder; put them into one, data=<folder>, or -m runs a job for each")
     if not paths:
         return [word]
     if len(paths) < len(values):
@@ -151,7 +171,12 @@ def _data(word: str, words: Sequence[str]) -> list[str]:
         raise ValueError(f"{word}: {paths[0]} is a path and {option} an option; sweep over one kind at a time")
     if other := next((given for given in words if given.startswith("data.path=")), None):
         raise ValueError(f"{word} {other}: both name the data; leave one of them out")
-    return ["data=file", f"data.path={','.join(_path(word, path) for path in paths)}"]
+    for path in paths:
+        place = Path(path).expanduser()
+        if not (path.startswith(PREFIX) or place.exists() or any(place.parent.glob(place.name))):
+            raise ValueError(f"{word}: no such file or folder in {Path.cwd()}; check the path")
+    shown = (hydra_value(str(Path(path).expanduser()) if path.startswith("~") else path) for path in paths)
+    return ["data=file", f"data.path={','.join(shown)}"]
 
 
 def _is_path(value: str) -> bool:
@@ -159,14 +184,6 @@ def _is_path(value: str) -> bool:
     if value in option_names("data") or value[:1] in ("", "["):
         return False
     return value.startswith(PREFIX) or "/" in value or is_data_file(value) or Path(value).expanduser().exists()
-
-
-def _path(word: str, path: str) -> str:
-    """A path that exists, as Hydra takes it."""
-    place = Path(path).expanduser()
-    if not (path.startswith(PREFIX) or place.exists() or any(place.parent.glob(place.name))):
-        raise ValueError(f"{word}: no such file or folder in {Path.cwd()}; check the path")
-    return hydra_value(str(place) if path.startswith("~") else path)
 
 
 class FinishedError(Exception):
@@ -185,6 +202,7 @@ def rewrite_resume(words: Sequence[str]) -> list[str]:
     if given[-1].lower() in ON:
         return [*words, *([] if MULTIRUN & set(words) else ["hydra.output_subdir=null"])]
     folder = Path(given[-1]).expanduser()
+    folder = folder.parents[1] if folder.suffix == ".ckpt" else folder
     if not (folder / "config.yaml").is_file():
         found = "it holds no config.yaml of a run" if folder.is_dir() else "no such folder"
         raise ValueError(
@@ -196,11 +214,8 @@ def rewrite_resume(words: Sequence[str]) -> list[str]:
             how = f"python train.py model={typed_path(folder / 'model')} data=<votes> hydra.run.dir=<new folder>"
             raise ValueError(f"{folder}: this run has ended; to train its model further: {how} {' '.join(typed)}")
         raise FinishedError(f"{folder}: this run has ended; next: python evaluate.py checkpoint={typed_path(folder)}")
-    settings: Any = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
     own = [f"hydra.run.dir={hydra_value(folder)}", "hydra.output_subdir=null", "resume=true"]
-    for group, value in settings.items():
-        leaves = {f"{group}.{key}": item for key, item in value.items()} if isinstance(value, dict) else {group: value}
-        own += [f"{name}={hydra_value(item)}" for name, item in leaves.items() if name not in NOT_TAKEN]
+    own += setting_words(OmegaConf.to_container(OmegaConf.load(folder / "config.yaml")), NOT_TAKEN)
     return [*own, *(word for word in words if not word.startswith("resume="))]
 
 

@@ -37,4 +37,5 @@ class EvaluateConfig(AnyJudgeConfig):
         allowed = f"{', '.join(SUITES)}, names in a list ([D+,D-_add]), or benchmarks (docs/evaluation.md)"
         self.require(named or self.suite in list(SUITES), "suite", allowed)
         for name, unset in (("against", None), ("limit", 0)):
-            self.require(self.benchmarks or getattr(self, name) == unset, name, "a benchmark beside it: suite=rm_bench")
+            beside = "a benchmark beside it: suite=rm_bench (two models on votes: -m checkpoint=A,B data=votes.jsonl)"
+            self.require(self.benchmarks or getattr(self, name) == unset, name, beside)

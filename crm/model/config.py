@@ -12,7 +12,7 @@ from omegaconf import MISSING
 from crm.config import Settings, setting
 from crm.io.installed import check_known
 from crm.model.heads import HEADS, KEPT, WIDTH, head_named
-from crm.model.manifest import read_manifest
+from crm.model.manifest import MANIFEST, read_manifest
 
 
 def training_config(checkpoint: str | Path | None) -> dict[str, Any]:
@@ -75,6 +75,8 @@ class ModelConfig(Settings, group="model"):
         super().__post_init__()
         if (self.path or "").startswith("~"):
             self.path = str(Path(self.path).expanduser())  # type: ignore[arg-type]
+        if self.path and (run := Path(self.path, "model", MANIFEST)).is_file():
+            self.path = str(run.parent)
         for name, size in SIZES.items():
             setattr(self, name, None if self.path is not None else getattr(self, name) or size)
         whole = self.path is not None or self.hidden_size % self.heads == 0  # type: ignore[operator]

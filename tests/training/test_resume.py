@@ -289,6 +289,7 @@ def test_a_run_goes_on_with_its_own_settings(tmp_path: Path) -> None:
     config = compose("train", [*words, "logger=wandb"], tmp_path)
     config.logger.name = 'it is ${x} and "so", isn\'t it'
     (tmp_path / "config.yaml").write_text(OmegaConf.to_yaml(OmegaConf.structured(config)))
+    assert rewrite_resume([f"resume={tmp_path}/checkpoints/last.ckpt"]) == rewrite_resume([f"resume={tmp_path}"])
     again = resumed(tmp_path)
     assert again.resume and again.run_dir == str(tmp_path)
     again.resume = False
