@@ -84,13 +84,14 @@ class Row:
     """One model of a leaderboard.
 
     ``rank`` 1 is best; ``rank_low`` is 1 + the number of models that are significantly better, and equal for a group;
-    ``win_rate`` in [0, 1] against the baseline, with its 95 % limits (None for the baseline itself) over ``n`` queries,
-    of which ``unread`` could not be read by the judge and count as lost; ``mean_words`` is the mean length;
-    ``tied_with`` are the models that are not significantly different; ``topics`` are win rates by topic.
+    ``rank_high`` adds those that are not significantly different, ``tied_with``; ``win_rate`` in [0, 1] against the
+    baseline, with its 95 % limits (None for the baseline itself) over ``n`` queries, of which ``unread`` could not be
+    read by the judge and count as lost; ``mean_words`` is the mean length; ``topics`` are win rates by topic.
     """
 
     rank: int
     rank_low: int
+    rank_high: int
     model: str
     win_rate: float
     low: float | None
@@ -148,7 +149,7 @@ class Leaderboard:
     def frame(self) -> pd.DataFrame:
         """The main table, best first, numbers unformatted."""
         table = pd.DataFrame(map(vars, self.rows)).drop(columns="topics").astype({"low": float, "high": float})
-        return table.assign(tied_with=table["tied_with"].map(", ".join))
+        return table.assign(tied_with=table["tied_with"].map(", ".join), baseline=self.baseline)
 
     def bradley_terry(self) -> pd.DataFrame:
         """Ranked by strength on the Elo scale, with the raw win rate and the length beside it."""
@@ -160,15 +161,9 @@ class Leaderboard:
         return table.assign(pairs=pairs)
 
     def records(self) -> list[dict[str, Any]]:
-        """A row a model, best first: all of its `Row`, the last rank that it may have, and whether it may be first.
-
-        Made without pandas, in a millisecond.
-        """
+        """A row a model, best first: all of its `Row`, and whether it may be first. Takes a millisecond."""
         first = dict(zip(self.outcomes.models, may_be_first(self.outcomes.wins).tolist(), strict=True))
-        return [
-            vars(row) | {"rank_high": row.rank_low + len(row.tied_with), "may_be_first": first[row.model]}
-            for row in self.rows
-        ]
+        return [vars(row) | {"may_be_first": first[row.model]} for row in self.rows]
 
     def _rows(self) -> list[Row]:
         wins, models, baseline = self.outcomes.wins, self.outcomes.models, len(self.outcomes.models) - 1
@@ -183,6 +178,7 @@ class Leaderboard:
             Row(
                 rank=rank + 1,
                 rank_low=1 + worse_than[rank],
+                rank_high=1 + worse_than[rank] + int(tied[rank].sum()),
                 model=models[place],
                 win_rate=mean[place],
                 low=None if place == baseline else low[place],

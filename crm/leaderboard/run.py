@@ -171,7 +171,7 @@ def write_leaderboard(
     replace_file(run_dir / "criteria.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
     if show:
         print_table(
-            table.drop(columns=["tied_with", *([] if board.unread else ["unread"])]),
+            table.drop(columns=["tied_with", "baseline", *([] if board.unread else ["unread"])]),
             f"{' · '.join(counted)} — win rate against {board.baseline}, {queries} queries ({run_dir})\n{bank}",
         )
         if unread:

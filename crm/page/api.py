@@ -23,7 +23,7 @@ from crm.leaderboard.outcomes import LEAST_QUERIES
 from crm.leaderboard.ranking import Leaderboard
 from crm.page.facts import Facts
 from crm.page.picks import Picking, PicksRequest, VotesRequest
-from crm.page.profile import Profile
+from crm.page.profile import Profile, Topics
 from crm.page.ranker import Ranker, Ranking, change, counts, duels, typical, why_invalid
 from crm.report.tables import csv_text
 from crm.web import Body, BodyLimit, request_mistake
@@ -78,6 +78,12 @@ class WhyRequest(Body):
 
     profile: Profile
     model: str
+
+
+class ExportRequest(Profile):
+    """A profile, and the ``models`` to keep in the file; empty for all."""
+
+    models: Topics = ()
 
 
 def make_api(ranker: Ranker, picking: Picking, about: About, card: Path | None = None) -> FastAPI:
@@ -182,14 +188,14 @@ def make_api(ranker: Ranker, picking: Picking, about: About, card: Path | None =
         return picking.proposals(asked)
 
     @api.get("/api/v1/export/csv", response_class=Response)
-    def export(profile: Annotated[Profile, Query()]) -> Response:
+    def export(asked: Annotated[ExportRequest, Query()]) -> Response:
         """The ranking of a link as a file: ``/api/v1/export/csv?criteria=...&criteria=...``."""
-        ranking, board = ranked(profile)
-        topics = pd.DataFrame([row.topics for row in board.rows]).add_prefix("topic ")
-        flawed = [len(ranking.flaws[row.model]) for row in board.rows]
-        table = board.frame().assign(flawed=flawed).join(topics)
-        table = table.assign(criteria="; ".join(ranking.counted(profile)), judge=about.judge)
-        return _csv(csv_text(table), "leaderboard")
+        ranking, board = ranked(asked)
+        rows = pd.DataFrame(ranking.rows())
+        topics = pd.DataFrame(rows["topics"].tolist()).add_prefix("topic ")
+        table = board.frame().assign(rank_low=rows["rank_low"], flawed=rows["flawed"]).join(topics)
+        table = table.assign(criteria="; ".join(ranking.counted(asked)), judge=about.judge)
+        return _csv(csv_text(table[table["model"].isin(asked.models or table["model"])]), "leaderboard")
 
     @api.get("/api/v1/card", response_class=Response)
     def model_card() -> Response:

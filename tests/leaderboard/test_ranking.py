@@ -83,7 +83,8 @@ def test_groups_equal_scipys_paired_test_with_holm_by_hand() -> None:
         others = {name for name in columns if name != row.model}
         assert set(row.tied_with) == {name for name in others if (name, row.model) not in different}
         better = [n for n in columns if (n, row.model) in different and columns[n].mean() > row.win_rate]
-        assert row.rank_low == 1 + len(better)
+        assert (row.rank_low, row.rank_high) == (1 + len(better), 1 + len(better) + len(row.tied_with))
+    assert set(board.frame()["baseline"]) == {"base"}
     assert [row.rank for row in board.rows] == [1, 2, 3, 4, 5]
 
 

@@ -181,6 +181,11 @@ def test_files_hold_the_table(make_ranker: Any) -> None:
     cells = [cell for row in csv.reader(io.StringIO(answer.text)) for cell in row]
     assert not [cell for cell in cells if cell.lstrip().startswith(("=", "@"))] and "\r" not in "".join(cells)
     assert set(table["criteria"]) == {"1 x long"} and set(table["judge"]) == {"words"}
+    assert set(table["baseline"]) == {"base"} and (table["rank_low"] <= table["rank_high"]).all()
+    for name in ("rank_low", "rank_high"):
+        assert table[name].tolist() == [row[name] for row in board], "as the page shows them"
+    kept = pd.read_csv(io.BytesIO(http.get("/api/v1/export/csv?criteria=long&models=middle&models=base").content))
+    pd.testing.assert_frame_equal(kept, table[table["model"].isin(["middle", "base"])].reset_index(drop=True))
     few = http.get("/api/v1/export/csv?criteria=long&queries=3").json()
     assert few["error"].startswith("Only 3 questions are chosen")
     link = {"criteria": ["long", "a,b"], "dislikes": ["concise"], "weights": [2.0, 1.0, 0.5], "queries": 20}

@@ -252,6 +252,8 @@ def test_what_filters_leave_is_a_part(browser: Any, address: str) -> None:
             price.select_option("20")
             headline(page, "e is the only one left, place 5 of 5 for you")
             expect(page.locator("#progress")).to_contain_text("1 of 5 models shown, 2 without a list price are not")
+            file = view(page, "Share and keep").get_by_role("link", name="Ranking as CSV")
+            expect(file).to_have_attribute("href", re.compile("criteria=short.*&models=e$"))
 
 
 def test_topics_that_are_too_small_are_offered_together(browser: Any, tmp_path: Path) -> None:

@@ -99,8 +99,10 @@ function share(panel) {
       reply.textContent = 'Press Ctrl+C to copy it.';
     }
   } }, 'Copy');
-  const csv = !general() && !page.step?.agreement && !page.step?.refusal
-    && el('a', { href: `${address('export/csv')}?${queryOf(page.step?.profile || {})}`, download: true }, 'Ranking as CSV');
+  const rows = rowsShown();
+  const models = rows.length < page.step?.leaderboard.length ? rows.map((row) => row.model) : [];
+  const csv = rows.length > 0 && !general() && !page.step.agreement && !page.step.refusal
+    && el('a', { href: `${address('export/csv')}?${queryOf({ ...page.step.profile, models })}`, download: true }, 'Ranking as CSV');
   const picks = page.wanted.picks.length > 0 && savePicks(picksAsked());
   panel.replaceChildren(el('h2', {}, 'Share and keep'),
     el('div', { class: 'line' }, el('label', { class: 'grow' }, 'Link to this ranking', link), copy, reply),
