@@ -30,7 +30,7 @@ from crm.judges.llm_judge import NOT_ASKED
 from crm.judges.open import PREDICTIONS, REPLIES, check_judge, open_judge
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import open_bank
-from crm.leaderboard.bank.responses import prompt_cell
+from crm.leaderboard.bank.responses import filled_column, prompt_cell
 from crm.leaderboard.config import BankScoreConfig
 from crm.leaderboard.matrix import Cells, Column, CriteriaMatrix, open_matrix
 from crm.schema import GENERIC_CRITERION, Message, RecordError, prompt_key, short, validated
@@ -198,26 +198,31 @@ def _by_people(matrix: CriteriaMatrix, pool: Sequence[Criterion], path: Path) ->
     ids = {query.id: query.id for query in bank.queries}
     by_text = {prompt_key(query.prompt): query.id for query in bank.queries}
     found: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
+    others: dict[bool, str] = {}
 
     def parse(row: dict[str, Any], _line: int) -> bool:
-        name = str(row.get("criterion") or "").casefold()
+        given, model = (str(row[filled_column(row, [column])]) for column in ("criterion", "model"))
+        name = given.casefold()
         if name not in known:
-            raise RecordError("criterion", f"{short(row.get('criterion'))} is not in the pool{nearest(name, known)}")
+            raise RecordError("criterion", f"{short(given)} is not in the pool{nearest(name, known)}")
         query = str(row.get("query_id") or prompt_cell(row)[1])
-        key, model = ids.get(query) or by_text.get(prompt_key(turn("user", query))), row.get("model")
+        key = ids.get(query) or by_text.get(prompt_key(turn("user", query)))
         score = validated(FiniteFloat, row.get("score"), "score")
         if key is None or model not in bank.responses:
+            unknown = f"model {short(model)}{nearest(model, bank.responses)}" if key else f"query {short(query)}"
+            others.setdefault(key is None, unknown)
             return False
-        found[name, key, str(model)].append(score)
+        found[name, key, model].append(score)
         return True
 
     about = Counter(Intake(strict=True).rows(path, parse))
+    such = f", such as {', '.join(others.values())}" if others else ""
     if not found:
-        raise ValueError(f"ratings={path}: no row is about a query and a model of bank {bank.name!r}; check both")
+        raise ValueError(f"ratings={path}: no row is about a query and a model of bank {bank.name!r}{such}")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     names = dict.fromkeys(name for name, _, _ in found)
     columns = [_column(known[name], f"people ({shown_path(path)})", digest) for name in names]
     responses = [(query.id, who) for query in bank.queries for who in bank.authors]
     matrix.add(columns, [[np.mean(found.get((name, *place), [np.nan])) for name in names] for place in responses])
-    kinds = len(names), about[True], about[False]
-    log.info("%d criteria: %d ratings; %d rows are about other queries or models", *kinds)
+    kinds = len(names), about[True], about[False], such
+    log.info("%d criteria: %d ratings; %d rows are about other queries or models%s", *kinds)

@@ -9,6 +9,7 @@ from pathlib import Path
 from starlette.types import ASGIApp
 
 from crm import __version__
+from crm.config import nearest
 from crm.criteria.counting import MEASURES
 from crm.criteria.pool import Criterion
 from crm.data.public.banks import FOLDERS
@@ -85,6 +86,8 @@ def make_app(ranker: Ranker, judge: str, config: AppConfig) -> ASGIApp:
     """The whole application: API, page, and the limits before both."""
     published = published_ranking(config.bank, ranker.bank.authors)
     facts = facts_of(config.facts, config.bank)
+    for name in sorted(facts.keys() - set(ranker.bank.authors)):
+        log.warning("facts: %r is no model of bank %s%s", name, ranker.bank.name, nearest(name, ranker.bank.authors))
     for name, display in published.display.items() if published else ():
         facts[name] = facts.get(name, Facts()).model_copy(update={"display": display})
     about = About(

@@ -215,12 +215,13 @@ def test_killed_several_times_it_ends_with_the_same_matrix(folder: Path) -> None
 def test_people_s_ratings_make_columns(folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     rows = ["query,model,criterion,score", "q00,long,humour,2", "q00,long,Humour,4", "question 1,short,Humour,5"]
-    rows += ["q00,long,Length,1", "q77,long,Humour,5", "q01,nobody,Humour,5"]
+    rows += ["q00,long,Length,1", "q77,long,Humour,5", "q01,longe,Humour,5"]
     (tmp_path / "ratings.csv").write_text("\n".join(rows), encoding="utf-8")
     matrix = score(folder, "ratings=ratings.csv")
     assert matrix.columns["Humour"].by == "people (ratings.csv)" and scores_of(matrix) == 2
     assert (matrix.raw("Humour")[0, 1], matrix.raw("Humour")[1, 2]) == (3, 5), "the mean of two; a query by its text"
-    assert "2 criteria: 4 ratings; 2 rows are about other queries or models" in caplog.text
+    assert "2 criteria: 4 ratings; 2 rows are about other queries or models, such as query 'q77'" in caplog.text
+    assert ", model 'longe'; did you mean long?" in caplog.text
     assert matrix.scorer("Length") == "counting", "one rating is not enough"
 
 
@@ -244,11 +245,13 @@ def test_people_in_two_folders_and_a_model_by_its_path_have_their_own_names(
     [
         ("q00,long,Humor,3", r"ratings.csv:2: criterion: 'Humor' is not in the pool; did you mean humour\?"),
         ("q00,long,Humour,high", r"ratings.csv:2: score: expected a valid number, .* got 'high'"),
-        ("q99,long,Humour,3", "no row is about a query and a model of bank 'made'"),
+        ("q99,long,Humour,3", "no row is about a query and a model of bank 'made', such as query 'q99'"),
+        ("query,model,criteria,score\nq00,long,Humour,3", "ratings.csv:2: criterion: missing"),
     ],
 )
 def test_ratings_that_cannot_be_read_are_named(folder: Path, tmp_path: Path, row: str, message: str) -> None:
-    (tmp_path / "ratings.csv").write_text(f"query,model,criterion,score\n{row}\n", encoding="utf-8")
+    text = row if "\n" in row else f"query,model,criterion,score\n{row}"
+    (tmp_path / "ratings.csv").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
         score(folder, "ratings=ratings.csv")
     assert not (folder / "criteria.parquet").exists()

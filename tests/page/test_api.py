@@ -16,6 +16,7 @@ from fastapi.testclient import TestClient
 from crm.config import compose
 from crm.leaderboard.config import BankConfig
 from crm.page.api import FILES, MAX_BODY, VERSION
+from crm.page.config import AppConfig
 from crm.page.facts import Facts, facts_of
 from crm.page.profile import MAX_LINES, Profile
 from crm.page.ranker import Ranker
@@ -227,7 +228,7 @@ def write(folder: Path, text: str) -> BankConfig:
     return BankConfig(name="folder", path=str(folder))
 
 
-def test_facts_beside_a_bank(ranker: Ranker, tmp_path: Path) -> None:
+def test_facts_beside_a_bank(ranker: Ranker, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     bank = write(
         tmp_path, "\ufeffmodel,display,open_weights,usd_out,released\nbrief,Brief 2,yes,0.4,2026-01\nwordy,,,,\n"
     )
@@ -239,6 +240,8 @@ def test_facts_beside_a_bank(ranker: Ranker, tmp_path: Path) -> None:
         facts_of("nowhere.csv", BankConfig())
     shown = client_of(ranker, facts=facts_of(None, bank)).get("/api/v1/bank").json()["facts"]
     assert shown["brief"]["usd_out"] == 0.4 and shown["wordy"]["open_weights"] is None
+    make_app(ranker, "words", AppConfig(checkpoint="none", bank=write(tmp_path, "model\nbrieff\n")))
+    assert "facts: 'brieff' is no model of bank small; did you mean brief?" in caplog.text
 
 
 def test_card_and_licence(ranker: Ranker, tmp_path: Path) -> None:
