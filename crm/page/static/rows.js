@@ -6,7 +6,7 @@ import { ask, baseline, general, nameOf, newest, page, profileOf, refused, rowsS
 const FEW = 10;
 const MANY = 15;
 const TIED = 4;
-const FLAWS = { empty: 'empty', truncated: 'cut off', repeating: 'repeating themselves', stuffed: 'quoting your words' };
+const FLAWS = { empty: 'empty', truncated: 'cut off', repeating: 'repetitive', stuffed: 'quoting your words' };
 /** @type {Map<string, HTMLElement>} */
 const shown = new Map();
 const turn = newest();
@@ -113,9 +113,10 @@ export function showRows(open) {
     if (list.children[at] !== item) list.insertBefore(item, list.children[at] || null);
   });
   byId('heads').replaceChildren(...[['', 'Place'], ['', 'Model'], ['picture', ''], ['number', 'Win rate'],
-    ['number own', page.bank.published ? 'General' : ''], ['number own wide', 'Words'],
+    ['number own', 'General'], ['number own wide', 'Words'],
     ['number own wide', 'Flawed'], ['number wide', '$']].map(([kind, text]) => el('span', { class: kind }, text)));
   byId('ranking').classList.toggle('general', general());
+  byId('ranking').classList.toggle('alone', !page.bank.published);
   byId('heads').hidden = !rows.length;
   byId('more').hidden = some.length === rows.length;
   byId('more').textContent = `Show all ${rows.length}`;
