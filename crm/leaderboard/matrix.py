@@ -107,7 +107,8 @@ class CriteriaMatrix:
         if 0 < len(missing) < len(models):
             few = f"{len(models) - len(missing)} of {len(models)} models, by {self.columns[name].by}"
             why = f"“{words}” is scored for {few}; missing: {', '.join(missing)}"
-        place = f"folder bank.path={typed_path(self.bank.folder)}" if self.bank.folder else self.bank.name
+        place = self.bank.name.replace("simulation-", "simulated bank.seed=")
+        place = f"folder bank.path={typed_path(self.bank.folder)}" if self.bank.folder else place
         return "", why, f"; to score it: python bank.py score bank={place} judge=llm (or checkpoint=..., ratings=...)"
 
     def unit(self, name: str) -> float:

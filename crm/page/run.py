@@ -86,8 +86,9 @@ def make_app(ranker: Ranker, judge: str, config: AppConfig) -> ASGIApp:
     """The whole application: API, page, and the limits before both."""
     published = published_ranking(config.bank, ranker.bank.authors)
     facts = facts_of(config.facts, config.bank)
-    for name in sorted(facts.keys() - set(ranker.bank.authors)):
-        log.warning("facts: %r is no model of bank %s%s", name, ranker.bank.name, nearest(name, ranker.bank.authors))
+    if others := sorted(facts.keys() - set(models := ranker.bank.authors)):
+        such = f"{others[0]!r}{nearest(others[0], models)}"
+        log.warning("facts: %d of no model of bank %s, such as %s", len(others), ranker.bank.name, such)
     for name, display in published.display.items() if published else ():
         facts[name] = facts.get(name, Facts()).model_copy(update={"display": display})
     about = About(

@@ -241,7 +241,7 @@ def test_facts_beside_a_bank(ranker: Ranker, tmp_path: Path, caplog: pytest.LogC
     shown = client_of(ranker, facts=facts_of(None, bank)).get("/api/v1/bank").json()["facts"]
     assert shown["brief"]["usd_out"] == 0.4 and shown["wordy"]["open_weights"] is None
     make_app(ranker, "words", AppConfig(checkpoint="none", bank=write(tmp_path, "model\nbrieff\n")))
-    assert "facts: 'brieff' is no model of bank small; did you mean brief?" in caplog.text
+    assert "facts: 1 of no model of bank small, such as 'brieff'; did you mean brief?" in caplog.text
 
 
 def test_card_and_licence(ranker: Ranker, tmp_path: Path) -> None:
