@@ -195,6 +195,14 @@ def test_rankings_that_are_not_shown(browser: Any, address: str) -> None:
             "Number of questions: a whole number from 0, which is all, to 48."
         )
         assert "queries=12" in page.url
+        page.goto(f"{address}/?criteria=short+answers&topics=nope&under=7")  # what this bank lacks can be taken away
+        expect(page.locator("#because")).to_contain_text("topics: 'nope' is not in the bank")
+        page.get_by_text("Questions and models").click()
+        expect(page.get_by_label("answers under")).to_have_value("7")
+        page.get_by_label("nope (0)").uncheck()
+        headline(page, "No model is left")
+        page.get_by_label("answers under").select_option("")
+        headline(page, re.compile("for you$"))
 
 
 def test_the_general_ranking_stays_until_there_is_another(browser: Any, address: str) -> None:
@@ -341,6 +349,7 @@ def test_every_view_is_accessible(browser: Any, address: str, width: int, scheme
         assert page.get_by_role("region", name="Ranking", exact=True).bounding_box()["y"] <= 600
         expect(page.get_by_role("status").filter(has=page.locator("#headline"))).to_contain_text("by 2 of your 3")
         assert page.locator("#rows .narrow").first.is_visible() == (width == 390), "the price"
+        expect(page.locator("#heads .own:not(.wide)")).to_have_css("display", "none")  # no general ranking, no column
         assert ("Flawed:" in page.locator("#legend").inner_text()) == (width == 1280)
         page.get_by_text("Questions and models").click()
         expect(page.get_by_label("Compared with").and_(page.locator("select"))).to_contain_text(LONG)
@@ -464,6 +473,8 @@ def test_a_pick_counts_once_and_for_what_it_was_made_on(browser: Any, address: s
         expect(title).to_have_text("Which answer do you prefer? Pick 4")
         page.get_by_role("button", name="Stop here and rank").click()
         expect(page.locator(".chip").last).to_contain_text("from 3 picks")
+        text = page.locator(".chip > .reply:first-child")
+        assert text.evaluate("one => parseFloat(getComputedStyle(one).paddingLeft)") > 8, "behind the round corner"
         complete(page)
         headline(page, re.compile("for you$|^Not enough signal"))
         expect(page.locator("#filters-caption")).to_have_text("all; 30 questions")

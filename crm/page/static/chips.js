@@ -1,12 +1,13 @@
 /** Lines as chips, examples to start from, and which questions and models take part. */
 
-import { byId, el, listed, rounded } from './dom.js';
+import { byId, el, listed, plural, rounded } from './dom.js';
 import { line, nameOf, ownLines, page, scorer, topicName } from './state.js';
 
 /** @typedef {import('./state.js').Line} Line */
 
 const STRENGTHS = [1, 2, 3, 0.5];
 const PRICES = [1, 5, 20];
+const distinct = (values) => [...new Set(values)].filter(Boolean);
 export const MOST = 20;
 
 /** Add a line, or say why not. @param {string} typed */
@@ -43,7 +44,7 @@ export function showChips() {
   const { not_understood: lost = [], understood = [] } = page.step || {};
   const chips = lines.map((one, at) => chip(one, at, understood.filter((each) => each.line === one.text), lost));
   const forget = () => { page.changed('words'); };
-  const picked = picks.length > 0 && el('li', { class: 'chip' }, el('span', { class: 'reply' }, `from ${picks.length} picks`,
+  const picked = picks.length > 0 && el('li', { class: 'chip' }, el('span', { class: 'reply' }, `from ${plural(picks.length, 'pick')}`,
     el('small', {}, 'a change of a chip replaces them')), button('Forget the picks', '×', 'picked', forget));
   byId('chips').replaceChildren(...chips, ...(picked ? [picked] : []));
 }
@@ -76,14 +77,16 @@ const button = (label, text, id, onclick) => el('button', { id, type: 'button', 
 /** @param {any} each a clause @returns {string} what it is read as, or why it does not count */
 export const meaning = (each) => (each.why ? `does not count: ${each.why}${each.how}` : `read as: ${each.meaning} (${each.confidence.toFixed(2)})${scorer(each) && `, by ${scorer(each)}`}`);
 
-/** Topics that can be ranked on; those with fewer questions together, or not at all. @returns {{label: string, names: string[]}[]} */
+/** Topics that can be ranked on, those with fewer questions together or not at all, and what a link names. @returns {{label: string, names: string[]}[]} */
 function groups() {
   const all = Object.entries(page.bank.topics);
   const large = all.filter(([, count]) => count >= page.bank.least).map(([topic, count]) => ({ label: `${topicName(topic)} (${count})`, names: [topic] }));
   const small = all.filter(([, count]) => count < page.bank.least);
   const sum = small.reduce((whole, [, count]) => whole + count, 0);
   const names = small.map(([topic]) => topic);
-  return sum < page.bank.least ? large : [...large, { label: `${listed(names.map(topicName))} (${sum})`, names }];
+  const found = sum < page.bank.least ? large : [...large, { label: `${listed(names.map(topicName))} (${sum})`, names }];
+  const others = page.wanted.topics.filter((topic) => found.every((group) => !group.names.includes(topic)));
+  return [...found, ...others.map((topic) => ({ label: `${topicName(topic)} (${page.bank.topics[topic] || 0})`, names: [topic] }))];
 }
 
 /** As wanted when it is opened, or the address changed. @param {any} details */
@@ -96,7 +99,7 @@ export function showFilters(details) {
   const topics = groups().map(({ label, names }) => box(label, names.every((name) => wanted.topics.includes(name)),
     (event) => set({ topics: Object.keys(bank.topics).filter((name) => (names.includes(name) ? event.target.checked : page.wanted.topics.includes(name))) })));
   const baseline = el('select', { onchange: (event) => set({ baseline: event.target.value }) }, ...options(
-    nameOf(bank.baseline), bank.models.filter((name) => name !== bank.baseline).map((name) => [name, nameOf(name)]), wanted.baseline));
+    nameOf(bank.baseline), distinct([...bank.models, wanted.baseline]).filter((name) => name !== bank.baseline).map((name) => [name, nameOf(name)]), wanted.baseline));
   const number = el('input', { type: 'number', min: 0, max: bank.queries, value: wanted.queries || '',
     placeholder: 'all', onchange: ({ target }) => (target.checkValidity() ? set({ queries: Number(target.value) })
       : mistake(`Number of questions: a whole number from 0, which is all, to ${bank.queries}.`)) });
@@ -105,7 +108,7 @@ export function showFilters(details) {
     el('fieldset', {}, el('legend', {}, 'Only questions on (none chosen: all)'), ...topics),
     only ? el('fieldset', {}, el('legend', {}, 'Show only'), box('open weights', wanted.open, (event) => set({ open: event.target.checked })),
       el('label', {}, 'answers under ', el('select', { onchange: (event) => set({ under: Number(event.target.value) }) },
-        ...options('any price', PRICES.map((usd) => [usd, `$${usd} a million tokens`]), wanted.under)))) : '',
+        ...options('any price', distinct([...PRICES, wanted.under]).sort((one, two) => one - two).map((usd) => [usd, `$${usd} a million tokens`]), wanted.under)))) : '',
     el('p', {}, box('leave out flawed responses: questions to which an answer is empty, cut off, repeats itself or quotes you',
       wanted.drop_flawed, (event) => set({ drop_flawed: event.target.checked }))),
     el('p', {}, el('label', {}, 'Compared with ', baseline), ' ', el('label', {}, 'Number of questions ', number)));
