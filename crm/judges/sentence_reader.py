@@ -20,6 +20,7 @@ from scipy.special import softmax
 from crm.judges.clause_classifier import ClauseClassifier, Floats
 from crm.judges.refusals import is_account, is_refusal, is_report, refused_along
 from crm.judges.splitting import (
+    FEW,
     Span,
     is_contrast,
     is_indifferent,
@@ -128,9 +129,7 @@ class SentenceReader:
                     if not found[-1][2].criterion:
                         continue
                     first, _, last = found[-1]
-                    both = sentence[first : start + b]
-                    again = is_refusal(last.text)
-                    found[-1] = (first, start + b, replace(last, text=both) if again else _turned(last, both))
+                    found[-1] = (first, start + b, self._rejected(last, sentence[first : start + b]))
                     continue
                 found.append((start + a, start + b, clause))
                 if len(found) > 1 and (one := self._as_one(sentence, *found[-2:])):
@@ -142,6 +141,14 @@ class SentenceReader:
         asked = {(clause.criterion, clause.side) for clause in clauses if clause.criterion}
         other = asked != {(whole.criterion, whole.side)} and is_whole(whole, clauses)
         return (whole,) if other or not clauses else clauses
+
+    def _rejected(self, last: Clause, both: str) -> Clause:
+        """A clause turned round by what was felt about it; one of some length, or a refusal, is read with it."""
+        if is_refusal(last.text):
+            return replace(last, text=both)
+        whole = self._whole(both)
+        told = len(last.text.split()) > FEW and whole.criterion == last.criterion
+        return whole if told else _turned(last, both)
 
     def _as_one(self, sentence: str, first: Spanned, second: Spanned) -> Spanned | None:
         """Neighbours that ask for the same as one clause.
@@ -155,6 +162,8 @@ class SentenceReader:
             return None
         if one.side == other.side:
             return *span, _joined(one, other)
+        if are_at_odds((one, other)) and not is_limit(other.text):
+            return None
         if is_limit(other.text):
             return None if is_limit(one.text) else (*span, replace(one, text=sentence[slice(*span)]))
         whole = self._whole(sentence[slice(*span)])
@@ -205,6 +214,9 @@ class SentenceReader:
                 start in along or apart.intersection(range(start + 1, end)) or turning.intersection(range(start, end))
             ):
                 read[start, end] = replace(read[start, end], criterion=None)
+        for start, end in read:
+            if end - start > 1 and are_at_odds(lone[start:end]):
+                read[start, end] = replace(read[start, end], criterion=None)
         for place, joint in enumerate(joints):
             if is_contrast(joint):
                 _contrast(read, place)
@@ -251,7 +263,13 @@ class SentenceReader:
 def is_whole(whole: Clause, parts: Sequence[Clause]) -> bool:
     """Whether a text that is understood is read as a whole: its parts ask for one thing, or for others than it does."""
     asked = {part.criterion for part in parts if part.criterion}
-    return whole.criterion is not None and (len(asked) < 2 or whole.criterion not in asked)
+    return whole.criterion is not None and not are_at_odds(parts) and (len(asked) < 2 or whole.criterion not in asked)
+
+
+def are_at_odds(parts: Sequence[Clause]) -> bool:
+    """Whether two parts that are known word for word ask for a thing and its opposite: "detailed but short"."""
+    known = {(part.criterion, part.side) for part in parts if part.confidence == KNOWN}
+    return any((criterion, -side) in known for criterion, side in known)
 
 
 def _contrast(read: dict[Span, Clause], place: int) -> None:

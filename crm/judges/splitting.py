@@ -24,7 +24,9 @@ _WEAK = re.compile(
 _HARD = re.compile(r"(?<=\w\w[.!?;])\s+|\n+|;\s+|\s*\|\s*|\s+[–—-]\s+")
 """Ends of sentences; "e.g. " and "1. " are none."""
 _NUMBERED = re.compile(r"(?:^|\s+)\d\d?[.)]\s+")
-_EXCEPT = re.compile(r"(?<!thing)(?<!\ball),?\s+\(?(?:unless|except)\b.*$", re.IGNORECASE | re.DOTALL)
+_EXCEPT = re.compile(
+    r"(?<!thing)(?<!\ball),?\s+\(?(?:unless|except|otherwise (?:none|nothing|no|not))\b.*$", re.IGNORECASE | re.DOTALL
+)
 _TAIL = (
     r"(?:(?:please|pls|thanks|thank you|thx)(?: (?:in advance|so much|a lot))?|"
     r"if you (?:would|could|can|will|please|don['’]?t mind)(?: be so kind)?|(?:but |so )?why(?: though)?)\W*"
@@ -37,11 +39,11 @@ _FELT = re.compile(
     re.IGNORECASE,
 )
 """What is felt about the sentence before."""
-_FEW = 3
+FEW = 3
 """Words of a sentence that is turned round by what is felt about it; a longer one is read with it."""
 _WORDS = "and|but|or|nor|with|yet|plus|though"
 _SOFT = re.compile(
-    rf"\s*,(?!\s*{_TAIL}$)\s*(?:(?:{_WORDS})\s+)?|(?<!\bnot)\s+(?:{_WORDS})\s+|"
+    rf"\s*,(?!\s*{_TAIL}$)\s*(?:(?:{_WORDS})\s+)?|(?<!\bnot)\s+(?!or (?:two|three|so)\b)(?:{_WORDS})\s+|"
     r"\s+(?:instead of|rather than|as opposed to)\s+|"
     r"\s+(?=(?:ideally|preferably|especially|above all|most of all|most importantly)\s)",
     re.IGNORECASE,
@@ -53,6 +55,12 @@ _WITHOUT = re.compile(
     re.IGNORECASE,
 )
 """A joint in short lines alone: "short answers without lists"."""
+_AND_NOT = re.compile(
+    r"(?!.*\b(?:do|does|did|is|are|was|were|should|must|can|could|would|will|please|why|or|and|but|if|it|i|rather|"
+    r"better)\s+not\b)(?:\w+\s+)?\w+(\s+)not(?!\s+(?:too|so|very|only|just|that|even|yet)\b)(?:\s+\w+){1,2}\W*$",
+    re.IGNORECASE,
+)
+"""A joint in short lines alone: "examples not theory"."""
 _OWN = re.compile(
     rf"(?:no|not|without|never|more|less|fewer|too|just|only)\b|{_STRONG.pattern}|{_WEAK.pattern}|so\s+(?:much|many)\b",
     re.IGNORECASE,
@@ -60,7 +68,7 @@ _OWN = re.compile(
 _REJECTED = re.compile(
     r"(?:(?:hell|oh|absolutely|definitely|please) )?(?:no(?: thanks?| thank you| way)?|nope|never)|"
     r"(?:rather |please )?not(?: me| for me| any ?more| my thing| so much| really| please)?|"
-    r"(?:but )?i (?:don'?t|do not|hate (?:it|them|that)|can'?t stand (?:it|them))|"
+    r"(?:but )?i (?:don'?t|do not|hate (?:it|them|that)|can'?t stand (?:it|them|that))|"
     rf"(?:(?:so|it['’]s|that['’]s|just|what|absolutely|they['’]re) )*(?:{BAD})|ugh|yuck",
     re.IGNORECASE,
 )
@@ -68,7 +76,13 @@ _INDIFFERENT = re.compile(r"\b(?:don['’]?t|do not|doesn['’]?t) care (?:about
 
 
 _SIGNS = {r"(?<!\S)\+\s*(?=[a-z])": "more ", r"(?<!\S)[-–−]\s*(?=[a-z])": "no "}
-_SHORT = {r"\bw/o\b": "without", r"\bw/\s*(?=\w)": "with ", r"\s&\s": " and ", r"\bnot (?:only|just) (?=.* but )": ""}
+_SHORT = {
+    r"\bw/o\b": "without",
+    r"\bw/\s*(?=\w)": "with ",
+    r"\s&\s": " and ",
+    r"\bnot (?:only|just) (?=.* but )": "",
+    r"\bnever too\b": "not too",
+}
 _NEXT = re.compile(
     r"(?<![\s,])(?<!\bno)(?<!\bor)(?<!\bis)(?<!\band)(?<!\bmuch)(?<!\bany)\s+(?=(?:no|more|less|fewer|just|only)\s)",
     re.IGNORECASE,
@@ -108,7 +122,7 @@ def sentences(text: str) -> Iterator[Span]:
 
 def joints(part: str) -> list[Span]:
     """Where a sentence may be split, outside of quotations: commas, conjunctions, contrasts, words that weigh."""
-    short = [match.span(1)] if (match := _WITHOUT.match(part)) else []
+    short = [match.span(1)] if (match := _WITHOUT.match(part) or _AND_NOT.match(part)) else []
     listed = _joints(_NEXT, part) if re.match(r"(?:no|more|less|fewer)\b", part, re.IGNORECASE) else []
     reported = (match.span(1) for match in COLON.finditer(part))
     return sorted({*_joints(_SOFT, part), *short, *listed, *reported})
@@ -116,7 +130,7 @@ def joints(part: str) -> list[Span]:
 
 def _is_felt(before: str, after: str) -> bool:
     """Whether what stands after a sentence of some length only says what is felt about it."""
-    return len(before.split()) > _FEW and _FELT.fullmatch(after.strip(" .!?,")) is not None
+    return len(before.split()) > FEW and _FELT.fullmatch(after.strip(" .!?,")) is not None
 
 
 def is_contrast(joint: str) -> bool:
