@@ -29,7 +29,8 @@ class Benchmark:
 
     ``address`` is where its owners publish what cannot be fetched. ``headline`` is the metric that is published,
     ``macro`` over how many levels of categories it is a mean of means, 0 for none. ``shown_order``: whether a row says
-    which response stands first; ``both_orders``: a judge that compares has to say the same in both.
+    which response stands first; ``both_orders``: a judge that compares has to say the same in both. ``parts`` are the
+    categories that it has in full.
     """
 
     name: str
@@ -44,6 +45,16 @@ class Benchmark:
     shown_order: bool = False
     both_orders: bool = False
     macro: int = 0
+    parts: Sequence[str] = ()
+
+    def of(self, rows: Sequence[Item]) -> Benchmark:
+        """Itself, or under another name and title what is left of it, where some of its parts have no rows."""
+        there = {name.casefold().replace("_", "-") for row in rows for name in row.category}
+        lacking = [part for part in self.parts if part.casefold() not in there]
+        if len(lacking) in (0, size := len(self.parts)):
+            return self
+        title = f"{self.title} without {', '.join(lacking)} ({size - len(lacking)} of {size} parts)"
+        return replace(self, name="_".join([self.name, "without", *lacking]).replace(" ", "_").lower(), title=title)
 
 
 def read_items(benchmark: Benchmark, *paths: Path, names: Sequence[str] = ()) -> list[Item]:

@@ -109,7 +109,8 @@ def run_one(
 ) -> Found:
     """One benchmark by every judge, under every kind of criteria that it has, and by the rules that read nothing."""
     names = [address.rpartition("/")[2] for address in benchmark.hub] if len(paths) > 1 else []
-    items = sampled(read_items(benchmark, *paths, names=names), config.limit)
+    items = read_items(benchmark, *paths, names=names)
+    benchmark, items = benchmark.of(items), sampled(items, config.limit)
     files = [f"{file.name} {sha256(file)[:16]}" for path in paths for file in data_files(path)]
     source = f"{len(items)} items of {', '.join(files)} (SHA-256); licence: {benchmark.license}"
     log.info("%s: %s", benchmark.title, source)
@@ -204,11 +205,12 @@ def write_model_index(config: EvaluateConfig, found: Sequence[Found], opened: Op
     """
     folders = [Path(str(config.checkpoint)) / part for part in (".", "model")]
     folder = next((each for each in folders if (each / MANIFEST).is_file() and (each / CARD).is_file()), None)
-    if config.judge.name != "crm" or folder is None or config.limit:
+    whole = [each for each in found if each.benchmark.name in BENCHMARKS]
+    if config.judge.name != "crm" or folder is None or config.limit or not whole:
         return
     card = ModelCard.load(folder / CARD)
     card.data.model_name = opened.name
-    names = {each.benchmark.name for each in found}
+    names = {each.benchmark.name for each in whole}
     card.data.eval_results = [row for row in card.data.eval_results or [] if row.dataset_type not in names] + [
         EvalResult(
             task_type="text-classification",
@@ -218,6 +220,6 @@ def write_model_index(config: EvaluateConfig, found: Sequence[Found], opened: Op
             metric_value=round(estimate(each.headline(opened.name), each.benchmark.macro).mean, 4),
             metric_name=f"{each.benchmark.headline}; criteria: {each.outcomes[0].criteria}",
         )
-        for each in found
+        for each in whole
     ]
     replace_file(folder / CARD, str(card))

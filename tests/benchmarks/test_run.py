@@ -25,7 +25,8 @@ def root(tmp_path) -> Path:
     """Three benchmarks of two rows each: one with criteria, one of best of four, one with users."""
     pair = ROWS["judge_bench"][0]
     write(tmp_path / "data/judgebench/rows.jsonl", [pair, pair | {"pair_id": "p2", "question": "How?", "label": "A>B"}])
-    write(tmp_path / "data/reward_bench_2/rows.jsonl", ROWS["reward_bench_2"])
+    subsets = [ROWS["reward_bench_2"][0] | {"subset": name} for name in ("Factuality", "Focus", "Precise IF", "Safety")]
+    write(tmp_path / "data/reward_bench_2/rows.jsonl", [*ROWS["reward_bench_2"], *subsets])
     rubric = ROWS["rubric_bench"][0]
     write(tmp_path / "data/rubricbench/rows.jsonl", [rubric, rubric | {"case_id": "c2", "rubrics": "- Is long"}])
     (vote,) = ROWS["prism"]
@@ -62,7 +63,7 @@ def test_everything_that_is_there_is_on_one_card(command, root, export):
     assert set(table["judge"]) >= {"coin", "longest", "shortest", "first", "SVR"}
     assert "own criteria less another row's" in card and "reads nothing" in card
     shape = json.loads((out / "reward_bench_2.json").read_text())
-    assert set(shape) == {"model", "model_type", "chat_template", "Math", "Ties"}
+    assert set(shape) == {"model", "model_type", "chat_template", *BENCHMARKS["reward_bench_2"].parts}
     index = ModelCard.load(folder / "README.md").data.eval_results
     assert {result.dataset_name for result in index} >= {"RewardBench 2", "RubricBench"}
 
@@ -76,7 +77,13 @@ def test_a_model_card_keeps_what_other_runs_found(command, root, export):
 
     first = listed("suite=judge_bench")
     assert listed("suite=[judge_bench,reward_bench_2]", "limit=1") == first
-    assert listed("suite=reward_bench_2").keys() == {"judge_bench", "reward_bench_2"} > first.keys()
+    both = listed("suite=reward_bench_2")
+    assert both.keys() == {"judge_bench", "reward_bench_2"} > first.keys()
+    write(root / "reward_bench_2/rows.jsonl", ROWS["reward_bench_2"])
+    assert listed("suite=reward_bench_2") == both, "a mean of some parts is no number of the benchmark"
+    card = (root.parent / "run/benchmarks.md").read_text("utf-8")
+    assert "## RewardBench 2 without Factuality, Focus, Precise IF, Safety (2 of 6 parts)" in card
+    assert "| published |" not in card
 
 
 def test_a_second_model_is_compared_on_the_same_items_whatever_each_is_shown(command, root, export, monkeypatch):
