@@ -26,7 +26,8 @@ from crm.model.folders import checkpoint_folder
 from crm.model.model_card import ROBUSTNESS_SECTION, write_section
 from crm.report.plots import suite_accuracy
 from crm.report.tables import caption, markdown_text, print_table, suite_table, write_table
-from crm.schema import Comparison, Prediction, Result
+from crm.schema import Comparison, Prediction, Result, prompt_key
+from crm.training.resume import PROMPTS
 from crm.training.tracking import check_tracker, track
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ def run_evaluation(config: EvaluateConfig, show: bool = True) -> list[Result]:
         raise ValueError(
             f"{config.data.word}: no votes are held out (data.test_fraction=0); name others: data=<file of test votes>"
         )
+    _warn_of_trained(config, splits)
     title = config.data.title() + ("" if config.criteria == "own" else f" (criteria={config.criteria})")
     log.info("data %s: %s", title, ", ".join(f"{key} {value}" for key, value in splits.counts.items()))
     names = config.suite if isinstance(config.suite, list) else suite_names(splits.suites, SUITES[config.suite])
@@ -151,6 +153,17 @@ def _check_recorded(config: EvaluateConfig) -> None:
         log.info("data.split=all: every row or test file of %s is read; data.split=auto takes a held-out part", path)
     if config.data.name == "simulation" and record.get("name") != "simulation":
         log.warning("data=simulation: simulated votes, not yours; to evaluate on your own: data=<file or folder>")
+
+
+def _warn_of_trained(config: EvaluateConfig, splits: Splits) -> None:
+    """Count and name votes on prompts that a checkpoint here was trained or validated on."""
+    file = checkpoint_folder(str(config.checkpoint)).parent / PROMPTS if config.judge.name == "crm" else None
+    known = {*file.read_text("utf-8").split()} if file and file.is_file() else set()
+    rows = [row for suite in splits.suites.values() for row in suite]
+    if seen := sum(prompt_key(row.prompt) in known for row in rows):
+        splits.counts["prompts_trained_on"] = seen
+        line = "%d of %d votes are on prompts that %s was trained or validated on; without data= held-out ones are read"
+        log.warning(line, seen, len(rows), config.checkpoint)
 
 
 def write_reports(

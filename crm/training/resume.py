@@ -15,6 +15,8 @@ from crm.training.config import TrainConfig
 
 log = logging.getLogger(__name__)
 BEST, LAST, SUMMARY = Path("checkpoints/best.ckpt"), Path("checkpoints/last.ckpt"), "summary.json"
+PROMPTS = "prompts.txt"
+"""Keys (`crm.schema.prompt_key`) of all prompts of training and validation."""
 IGNORED_ON_RESUME = {
     *("run_dir", "resume", "overwrite", "logger", "data.root", "schedule.name", "schedule.save_every"),
     *("model.gradient_checkpointing", "batching.tokens"),

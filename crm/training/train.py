@@ -40,6 +40,7 @@ from crm.model.folders import check_reachable, model_folder
 from crm.model.late_head import LateHead
 from crm.model.manifest import MANIFEST
 from crm.model.reward_model import RewardModel, build_score
+from crm.schema import prompt_key
 from crm.training.callbacks import (
     Checkpoints,
     StoppedError,
@@ -63,7 +64,7 @@ from crm.training.devices import (
 )
 from crm.training.lit_module import WAY_OUT, LitRewardModel, NonFiniteError
 from crm.training.memory import keep_frozen_states, settle_memory
-from crm.training.resume import BEST, SUMMARY, checkpoint_to_resume
+from crm.training.resume import BEST, PROMPTS, SUMMARY, checkpoint_to_resume
 from crm.training.tracking import check_tracker, finished, log_summary, run_loggers
 
 log = logging.getLogger(__name__)
@@ -260,6 +261,8 @@ def finish(
     if trainer.is_global_zero:
         model = RewardModel(merge_lora(whole.backbone), whole.score, whole.head)
         digest = _export(data.config, model, data.encoder, facts, accuracy)
+        prompts = {prompt_key(row.prompt) for row in (*data.train, *data.validation)}
+        replace_file(run_dir / PROMPTS, "\n".join(sorted(prompts)))
     outcome = TrainingOutcome(run_dir / "model", digest, loss, accuracy, steps, time.perf_counter() - started)
     if trainer.is_global_zero:
         write_results(run_dir, outcome, facts, loggers)
