@@ -52,7 +52,7 @@ class RecordError(ValueError):
         why = first["msg"][0].lower() + first["msg"][1:].replace(" or an instance of Message", " with role and content")
         why = why.replace("input should be", "expected").replace("string should have at least 1 character", "blank")
         why = why.replace("greater than or equal to", "at least").replace("less than or equal to", "at most")
-        why = why.replace("tuple", "list").replace("dictionary", "object")
+        why = why.replace("tuple", "list").replace("a dictionary", "an object").replace("dictionary", "object")
         return cls(field or "row", f"{why}, got {short(first['input'])}")
 
 

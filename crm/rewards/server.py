@@ -44,6 +44,9 @@ Outcome = list[tuple[list[Reward], list[str | None]]]
 _as_turns = BeforeValidator(
     lambda given: [{"role": "assistant", "content": given}] if isinstance(given, str) else given, str | Turns
 )
+_as_texts = BeforeValidator(
+    lambda given: criteria_texts(given, "criteria") if isinstance(given, str) and given.strip() else given, str | Texts
+)
 Response = Annotated[Turns, _as_turns]
 Responses = Annotated[tuple[Response, ...], Field(min_length=1)]
 
@@ -51,8 +54,8 @@ Responses = Annotated[tuple[Response, ...], Field(min_length=1)]
 class Asked(Body):
     """Whose preference, and the prompt."""
 
-    criteria: Texts = ()
-    """What the user cares about, a text each; none are the generic criterion."""
+    criteria: Annotated[Texts, _as_texts] = ()
+    """What the user cares about, a text each or one text; none are the generic criterion."""
     messages: Turns
     """The prompt, turn by turn."""
 
@@ -350,4 +353,6 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, key: str | None = 
     sentences: dict[type[Exception], Any] = {RecordError: str, RequestValidationError: request_mistake}
     for kind, of in sentences.items():
         app.exception_handler(kind)(lambda _, error, of=of: JSONResponse({"detail": of(error)}, 422))
+    absent = {"Not Found": f"no such route, there are {', '.join(app.openapi()['paths'])}"}
+    app.exception_handler(404)(lambda _, error: JSONResponse({"detail": absent.get(error.detail, error.detail)}, 404))
     return app

@@ -121,7 +121,9 @@ def test_the_numbers_are_those_of_the_folder(make_model: Any, tokenizer: Any, tm
         (row,) = answer["data"]
         assert (row["probs"], row["num_classes"]) == ([pytest.approx(expected, rel=1e-4)], 1)
         body = {"groups": [group("Because of the air.", criteria=["Likes rain", "Short"])]}
-        assert http.post("/v1/score", json=body).json()["groups"][0]["rewards"] == row["probs"]
+        one = {"groups": [group("Because of the air.", criteria="Likes rain; Short")]}
+        for asked in (body, one):
+            assert http.post("/v1/score", json=asked).json()["groups"][0]["rewards"] == row["probs"]
         wrong = http.post("/classify", json={"messages": turns[:2]})
         assert wrong.status_code == 422 and "as the last turn, the assistant's response" in wrong.json()["detail"]
 
@@ -152,6 +154,8 @@ def test_other_mistakes_have_their_status_and_a_sentence(http: TestClient) -> No
     broken = http.post("/v1/score", json={"groups": [group("break")]})
     assert (other.status_code, broken.status_code) == (404, 500)
     assert "'gpt' is not served here" in other.json()["detail"]
+    absent = http.post("/v1/embeddings", json={})
+    assert absent.status_code == 404 and "/v1/score, /v1/compare, /v1/rank, /get_reward" in absent.json()["detail"]
     assert "the judge could not read this (RuntimeError)" in broken.json()["detail"]
     assert http.post("/v1/score", json={"groups": [group("a")]}).status_code == 200, "it goes on"
 
