@@ -108,7 +108,8 @@ def table(benchmark: Benchmark, outcomes: Sequence[Outcome]) -> pd.DataFrame:
             row[metric] = number(mean.mean, mean.low, mean.high)
         for part in parts:
             own = found.get((benchmark.headline, part))
-            row[" / ".join(part)] = number(own.mean if own else None)
+            n = len(outcomes[0].of(benchmark.headline, part))
+            row[f"{' / '.join(part)} (n = {n})"] = number(own.mean if own else None)
         row |= {"no verdict": number(outcome.unread), "spread": number(outcome.spread)}
         rows.append(row)
     known = published().get(benchmark.name, {"models": {}})

@@ -27,7 +27,8 @@ from crm.io.installed import commit
 from crm.io.processes import Processes, start
 from crm.io.rows import data_files
 from crm.judges.open import OpenedJudge, check_judge, open_judge
-from crm.model.manifest import MANIFEST, sha256
+from crm.model.folders import model_in
+from crm.model.manifest import sha256
 from crm.model.model_card import CARD
 from crm.report.statistics import holm
 from crm.report.tables import caption, markdown_text, print_table, write_table
@@ -203,23 +204,22 @@ def write_model_index(config: EvaluateConfig, found: Sequence[Found], opened: Op
 
     Those of other benchmarks stay.
     """
-    folders = [Path(str(config.checkpoint)) / part for part in (".", "model")]
-    folder = next((each for each in folders if (each / MANIFEST).is_file() and (each / CARD).is_file()), None)
+    folder = model_in(Path(str(config.checkpoint)).resolve())
     whole = [each for each in found if each.benchmark.name in BENCHMARKS]
-    if config.judge.name != "crm" or folder is None or config.limit or not whole:
+    if config.judge.name != "crm" or folder is None or config.limit or not whole or not (folder / CARD).is_file():
         return
     card = ModelCard.load(folder / CARD)
-    card.data.model_name = opened.name
-    names = {each.benchmark.name for each in whole}
-    card.data.eval_results = [row for row in card.data.eval_results or [] if row.dataset_type not in names] + [
-        EvalResult(
+    card.data.model_name = (folder.parent if folder.name == "model" else folder).name  # no path of this machine
+    rows = {row.dataset_type: row for row in card.data.eval_results or []}
+    for each in whole:
+        own = estimate(each.headline(opened.name), each.benchmark.macro)
+        rows[each.benchmark.name] = EvalResult(
             task_type="text-classification",
             dataset_type=each.benchmark.name,
             dataset_name=each.benchmark.title,
             metric_type=each.benchmark.headline,
-            metric_value=round(estimate(each.headline(opened.name), each.benchmark.macro).mean, 4),
-            metric_name=f"{each.benchmark.headline}; criteria: {each.outcomes[0].criteria}",
+            metric_value=round(own.mean, 4),
+            metric_name=f"{each.benchmark.headline}; criteria: {each.outcomes[0].criteria}; n = {own.n}",
         )
-        for each in whole
-    ]
+    card.data.eval_results = [*rows.values()]
     replace_file(folder / CARD, str(card))

@@ -64,8 +64,10 @@ def test_everything_that_is_there_is_on_one_card(command, root, export):
     assert "own criteria less another row's" in card and "reads nothing" in card
     shape = json.loads((out / "reward_bench_2.json").read_text())
     assert set(shape) == {"model", "model_type", "chat_template", *BENCHMARKS["reward_bench_2"].parts}
-    index = ModelCard.load(folder / "README.md").data.eval_results
-    assert {result.dataset_name for result in index} >= {"RewardBench 2", "RubricBench"}
+    data = ModelCard.load(folder / "README.md").data
+    assert {result.dataset_name for result in data.eval_results} >= {"RewardBench 2", "RubricBench"}
+    assert data.model_name == "scalar0", "a path of this machine is not published"
+    assert {result.metric_name.partition("; n = ")[2] for result in data.eval_results} == {"1", "2", "6"}
 
 
 def test_a_model_card_keeps_what_other_runs_found(command, root, export):
