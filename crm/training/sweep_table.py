@@ -29,7 +29,8 @@ def job_table(jobs: Sequence[SweepJob]) -> pd.DataFrame:
         row: dict[str, Any] = {"job": job.name, "status": job.status}
         row |= {key: job.overrides.get(key, "–") for key in differing(jobs)}
         row |= {name: job.numbers.get(name, math.nan) for name in MEASURED}
-        row |= {"steps": job.numbers.get("steps", ""), "seconds": job.numbers.get("seconds", math.nan)}
+        row |= {name: job.numbers.get(name, "") for name in ("validation_n", "steps")}
+        row["seconds"] = job.numbers.get("seconds", math.nan)
         rows.append(row | {"reason": job.reason})
     return pd.DataFrame(rows)
 
@@ -61,7 +62,7 @@ def _group_row(settings: Sequence[str], group: pd.DataFrame) -> dict[str, Any]:
             if interval.clusters > 1:
                 low, high = max(interval.low, 0.0), min(interval.high, most)
         row |= {name: mean, f"{name} low": low, f"{name} high": high}
-    return row
+    return row | {"validation_n": done["validation_n"].min()}
 
 
 def write_sweep_tables(folder: Path) -> list[SweepJob]:

@@ -38,7 +38,7 @@ BASIC, JOBLIB, LOCAL = "BasicLauncher", "JoblibLauncher", "LocalLauncher"
 FAILURE, OVERRIDES, CONSOLE = "failure.txt", ".hydra/overrides.yaml", "console.log"
 OUTCOMES = {"train": SUMMARY, "evaluate": "results.json"}
 """What a job of a command leaves when it has finished."""
-NUMBERS = ("validation_loss", "validation_accuracy", "steps", "seconds")
+NUMBERS = ("validation_loss", "validation_accuracy", "validation_n", "steps", "seconds")
 
 
 class SweepFolder(Callback):
@@ -206,5 +206,6 @@ def _job(root: Path, file: Path, command: str) -> SweepJob:
     if command != "train":
         return SweepJob(name, overrides, "finished")
     summary = json.loads(outcome.read_text(encoding="utf-8"))
+    summary["validation_n"] = summary["counts"]["validation_decided"]
     numbers = {key: math.nan if summary[key] is None else summary[key] for key in NUMBERS}  # an accuracy of ties
     return SweepJob(name, overrides, "finished", "", numbers, str(summary.get("commit") or ""))

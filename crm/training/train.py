@@ -321,6 +321,7 @@ def _export(
         "seed": config.seed,
         "commit": facts["commit"],
         "validation_accuracy": accuracy,
+        "validation_n": facts["counts"]["validation_decided"],
         "config": {**facts["config"], "data": data},
     }
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]

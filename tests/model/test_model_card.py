@@ -24,6 +24,7 @@ FACTS = {
     "seed": 3,
     "commit": "abc1234",
     "validation_accuracy": 0.87654,
+    "validation_n": 31,
     "config": {"model": {"path": "someone/base"}, "data": {"name": "records"}, "loss": {"name": "cls"}},
 }
 CRITERIA, QUERY, FIRST, SECOND = ["Likes detail", "No jargon"], "Why rain?", "Clouds cool.", "It just does."
@@ -65,7 +66,8 @@ def test_it_is_true_and_its_lines_give_our_numbers(make_model, tokenizer, tmp_pa
     table = (
         f"| head | `{head}` |\n| base model | `someone/base` |\n"
         "| longest sequence | 2048 tokens |\n| training data | `records` |\n| loss | `cls` |\n| seed | 3 |\n"
-        f"| validation accuracy | 0.877 |\n| commit | `abc1234` |\n| digest | `{manifest['digest']}` |\n\n## Reading it"
+        "| validation accuracy | 0.877 (n = 31) |\n| commit | `abc1234` |\n"
+        f"| digest | `{manifest['digest']}` |\n\n## Reading it"
     )
     assert f"|---|---|\n{table}" in text
     data = ModelCard.load(folder / "README.md").data
@@ -96,9 +98,11 @@ def test_unknown_facts_and_paths_are_left_out_and_a_card_may_be_edited(make_mode
     assert not re.search(r"None|\| (base model|seed|validation accuracy) \|", text_of(bare))
     (bare / "README.md").write_text("---\nlicense: mit\n---\nMine.")
     load_checkpoint(bare)
-    facts = {"config": {"model": {"path": str(tmp_path / "secret" / "base")}}}
+    names = {"model": "base", "data": "pairs.jsonl"}
+    facts = {"config": {group: {"path": str(tmp_path / "secret" / name)} for group, name in names.items()}}
     assert export_model(make_model("scalar"), tokenizer, local, facts) == digest == read_manifest(local)["digest"]
     assert str(tmp_path) not in text_of(local) and "| base model | `base` |" in text_of(local)
+    assert "| training data | `pairs.jsonl` |" in text_of(local)
 
 
 def test_a_section_is_put_before_the_licence_once(tmp_path: Path) -> None:

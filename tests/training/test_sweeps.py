@@ -160,6 +160,7 @@ def job(root: Path, name: str, *words: str, **numbers: Any) -> Path:
     (folder / ".hydra/overrides.yaml").write_text(json.dumps(words))
     if numbers:
         summary = {"validation_accuracy": 0.75, "steps": 3, "seconds": 1.5, "commit": "abc"} | numbers
+        summary["counts"] = {"validation_decided": 30 + int(name)}
         (folder / "summary.json").write_text(json.dumps(summary))
     return folder
 
@@ -182,13 +183,14 @@ def test_every_job_is_a_row_and_says_why_it_has_no_numbers(finished: Path) -> No
     assert list(table.columns[:4]) == ["job", "status", "loss", "seed"], "settings that all share are no columns"
     assert (table.status[2], table.reason[2]) == ("failed", "out of luck")
     assert table.validation_loss.tolist()[:2] == [0.5, 0.7]
+    assert table.validation_n.tolist() == [30, 31, ""], "of how many comparisons an accuracy is"
 
 
 def test_means_over_seeds_are_students(finished: Path) -> None:
     table = seed_table(read_jobs(finished)).set_index("loss")
     half = stats.t.ppf(0.975, 1) * 0.1  # the standard error of 0.5 and 0.7
     row = table.loc["cls"]
-    assert (row["n"], row["not finished"]) == (2, 0)
+    assert (row["n"], row["not finished"], row["validation_n"]) == (2, 0, 30)
     assert [row[f"validation_loss{part}"] for part in ("", " low", " high")] == pytest.approx(
         [0.6, 0, 0.6 + half]  # a loss below 0 is none: 0.6 - half is
     )
