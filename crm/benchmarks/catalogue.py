@@ -37,9 +37,9 @@ class Benchmark:
     title: str
     folder: str
     license: str
-    headline: str
     read: Callable[[Row, str], Item]
     count: Callable[[Sequence[Item], Scores], Iterator[Point]]
+    headline: str = "accuracy"
     hub: tuple[str, ...] = ()
     address: str = ""
     shown_order: bool = False
@@ -217,9 +217,10 @@ READERS = {
 
 
 def _benchmark(name: str, entry: Mapping[str, Any]) -> Benchmark:
-    """What an entry of catalogue.yaml says."""
-    read, count = READERS[entry["read"]], getattr(protocols, entry["count"])
-    return Benchmark(**{**entry, "name": name, "read": read, "count": count, "hub": tuple(entry.get("hub", ()))})
+    """What an entry of catalogue.yaml says; folder and reader are called as the benchmark where it names no others."""
+    read, count = READERS[entry.get("read", name)], getattr(protocols, entry.get("count", "pairwise"))
+    more = {"name": name, "read": read, "count": count, "hub": tuple(entry.get("hub", ()))}
+    return Benchmark(**{"folder": name, **entry, **more})
 
 
 _LISTED = yaml.safe_load(Path(__file__).with_name("catalogue.yaml").read_text(encoding="utf-8"))
