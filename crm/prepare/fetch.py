@@ -33,6 +33,8 @@ def published(name: str) -> dict[str, Any]:
     if listed is None:
         raise ValueError(f"fetch={name}: its package lists no files; get them as it says")
     found: dict[str, Any] = yaml.safe_load(listed.read_text(encoding="utf-8"))[name]
+    for place, pin in found.get("files", {}).items():
+        pin.setdefault("url", found.get("url", "").format(name=Path(place).name.partition(".json")[0]))
     return found
 
 
