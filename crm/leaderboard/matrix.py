@@ -66,7 +66,6 @@ class CriteriaMatrix:
         self._stored: dict[str, Column] = {}
         self._scorers: dict[str, str] = {}
         self._frame = pd.DataFrame()
-        self._raw: dict[str, Cells] = {}
         self._counted: set[str] = set()
         prompts = [query.prompt for query in bank.queries for _ in bank.authors]
         self.keys = [text_key(prompt, text) for prompt, text in zip(prompts, self._texts(), strict=True)]
@@ -77,9 +76,7 @@ class CriteriaMatrix:
 
     def raw(self, name: str) -> Cells:
         """(Q, M) scores of a criterion, in the order of the bank's queries and authors. Raises ``KeyError``."""
-        if name not in self._raw:
-            self._raw[name] = self._cells(self.columns[name].label)
-        return self._raw[name]
+        return self._cells(self.columns[name].label)
 
     def scored(self, columns: Sequence[Column]) -> Cells:
         """(responses, columns) scores that are there by just these columns; NaN for those that are not."""
@@ -181,7 +178,6 @@ class CriteriaMatrix:
         chosen = {known[label].criterion: known[label] for label in sorted(known, key=rank.__getitem__)}
         self.columns = {name: column for name, column in chosen.items() if column.label in self._stored}
         self._scorers = {name: column.by for name, column in chosen.items() if column.label in enough}
-        self._raw.clear()
 
     def _cells(self, label: str) -> Cells:
         cells: Cells = self._frame[label].to_numpy(np.float32)[self._rows]

@@ -90,15 +90,16 @@ class BankNumbers:
         self._column = {name: place for place, name in enumerate(bank.authors)}
         self._row = {query.id: place for place, query in enumerate(bank.queries)}
 
-    def outcomes(self, scores: npt.NDArray[Any], part: Bank) -> Outcomes:
+    def outcomes(self, scores: npt.NDArray[Any] | None, part: Bank) -> Outcomes:
         """Of ``part``, some queries and models of the bank and a baseline, by ``scores`` (Q, M) of the whole bank.
 
-        Scores are in the order of `Bank.queries` and `Bank.authors`; NaN: the response is too long to be read.
+        Scores are in the order of `Bank.queries` and `Bank.authors`; NaN, or None for all: too long to be read.
         """
         models = (*(name for name in part.authors if name != part.baseline), part.baseline)
         queries = sorted(part.queries, key=lambda query: query.id)
         rows, columns = [self._row[query.id] for query in queries], [self._column[name] for name in models]
-        own = scores[np.ix_(rows, columns)].astype(np.float64)
+        all_scores = np.full(self.words.shape, np.nan) if scores is None else scores
+        own = all_scores[np.ix_(rows, columns)].astype(np.float64)
         logits = own - own[:, -1:]
         logits[:, -1] = 0.0
         return Outcomes(

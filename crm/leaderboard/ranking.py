@@ -160,11 +160,6 @@ class Leaderboard:
         table.insert(0, "rank", range(1, len(table) + 1))
         return table.assign(pairs=pairs)
 
-    def records(self) -> list[dict[str, Any]]:
-        """A row a model, best first: all of its `Row`, and whether it may be first. Takes a millisecond."""
-        first = dict(zip(self.outcomes.models, may_be_first(self.outcomes.wins).tolist(), strict=True))
-        return [vars(row) | {"may_be_first": first[row.model]} for row in self.rows]
-
     def _rows(self) -> list[Row]:
         wins, models, baseline = self.outcomes.wins, self.outcomes.models, len(self.outcomes.models) - 1
         mean, low, high = (column.tolist() for column in win_rate_limits(wins))

@@ -148,7 +148,7 @@ def make_api(ranker: Ranker, picking: Picking, about: About, card: Path | None =
             "queries": len(ranking.used.queries),
             "left_out": len(ranking.part.queries) - len(ranking.used.queries),
             "topics": Counter(ranking.used.topics),
-            "failed": 0 if ranking.advice else ranking.failed,
+            "failed": ranking.failed,
             "refusal": why_invalid(ranking),
             "understood": ranking.understood,
             "not_understood": ranking.not_understood,

@@ -114,14 +114,11 @@ class Picking:
     def votes(self, asked: PicksRequest) -> list[tuple[str, ...]]:
         """The picks as query, both texts, and ``a``, ``b`` or ``tie``. Raises ``ValueError`` for what is not there."""
         part, _ = self._part(asked)
-        winners, found = {"left": "a", "right": "b", "same": "tie"}, []
-        for pick in asked.picks:
-            if pick.query >= len(part.queries) or max(pick.left, pick.right) >= len(part.authors):
-                raise ValueError("picks: one is of an answer that is not there; pick again")
-            query = part.queries[pick.query]
-            texts = (part.responses[part.authors[side]][query.id] for side in (pick.left, pick.right))
-            found.append((query_of(query.prompt), *texts, winners[pick.choice]))
-        return found
+        winners = {"left": "a", "right": "b", "same": "tie"}
+        try:
+            return [(*_shown(part, pick), winners[pick.choice]) for pick in asked.picks]
+        except IndexError:
+            raise ValueError("picks: one is of an answer that is not there; pick again") from None
 
     def proposals(self, asked: VotesRequest) -> dict[str, Any]:
         """Criteria that votes show, and how many of the votes they predict. Raises ``ValueError`` for a file."""
@@ -215,19 +212,23 @@ def _counts(seen: Contrasts, baseline: int) -> dict[str, Any]:
     return {"queries": left, "left_out": queries - left, "failed": failed, "refusal": why}
 
 
+def _shown(part: Bank, pair: Pair | Picked) -> tuple[str, str, str]:
+    """The query and both texts."""
+    query, left, right = part.queries[pair.query], part.authors[pair.left], part.authors[pair.right]
+    return query_of(query.prompt), part.responses[left][query.id], part.responses[right][query.id]
+
+
 def _next_pair(session: Session, part: Bank, entries: Sequence[PoolEntry]) -> dict[str, Any]:
     """The next pair, its texts without names of models, and what may be named as the reason on either side."""
     pair = session.next_pair()
-    query = part.queries[pair.query]
     gap = session.contrasts.difference(pair.query, pair.left, pair.right)
     reasons = []
     for place in session.reasons(pair):
         sides = entries[place].like, entries[place].opposite
         left, right = sides if gap[place] > 0 else sides[::-1]
         reasons.append({"place": place, "left": left, "right": right})
-    left_text, right_text = (part.responses[part.authors[side]][query.id] for side in (pair.left, pair.right))
-    texts = {"text": query_of(query.prompt), "left_text": left_text, "right_text": right_text}
-    return asdict(pair) | texts | {"reasons": reasons}
+    texts = zip(("text", "left_text", "right_text"), _shown(part, pair), strict=True)
+    return asdict(pair) | dict(texts) | {"reasons": reasons}
 
 
 def _criteria(

@@ -18,7 +18,7 @@ from crm.leaderboard.bank.opening import in_turns
 from crm.leaderboard.matrix import COUNTED
 from crm.leaderboard.outcomes import LEAST_QUERIES, Outcomes
 from crm.leaderboard.own_words import AT_ODDS, Understood, weights_of
-from crm.leaderboard.ranking import Leaderboard, compare
+from crm.leaderboard.ranking import Leaderboard, compare, may_be_first
 from crm.leaderboard.validity import BankFlaws
 from crm.page.profile import Profile
 from crm.page.scorers import Scorer
@@ -57,28 +57,26 @@ class Ranking:
     @property
     def failed(self) -> int:
         """Comparisons without a verdict: they count as lost, unless nobody could be read on their query."""
-        return int(self.outcomes.unread.sum())
+        return 0 if self.advice else int(self.outcomes.unread.sum())
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row a model, best first: `Leaderboard.records`, with places that agree with ``may_be_first``.
+        """A row a model, best first: all of its `Row`, with places that agree with ``may_be_first``.
 
         ``log_odds`` is the mean over questions, and ``shares`` what each line of the profile adds to it. ``flawed`` is
         how many responses have a flaw, and ``flaws`` how many have which.
         """
         if self.board is None:
             return []
-        models, mean = self.used.models, np.nan_to_num(self.used.logits).mean(axis=0).tolist()
-        more = {
-            name: {
-                "log_odds": odds,
-                "shares": list(shares),
-                "flawed": len(self.flaws[name]),
-                "flaws": Counter(kind for kinds in self.flaws[name] for kind in kinds),
-            }
-            for name, odds, *shares in zip(models, mean, *self.shares.tolist(), strict=True)
-        }
-        found = [row | more[row["model"]] for row in self.board.records()]
-        return [row | {"rank_low": 1 if row["may_be_first"] else max(2, row["rank_low"])} for row in found]
+        mean, first = np.nan_to_num(self.used.logits).mean(axis=0).tolist(), may_be_first(self.used.wins).tolist()
+        columns = dict(zip(self.used.models, zip(first, mean, *self.shares.tolist(), strict=True), strict=True))
+        found = []
+        for row in self.board.rows:
+            (leads, odds, *shares), flaws = columns[row.model], self.flaws[row.model]
+            low = 1 if leads else max(2, row.rank_low)
+            more = {"flawed": len(flaws), "flaws": Counter(kind for kinds in flaws for kind in kinds)}
+            own = {"rank_low": low, "may_be_first": leads, "log_odds": odds, "shares": shares}
+            found.append(vars(row) | own | more)
+        return found
 
     def counted(self, profile: Profile) -> list[str]:
         """With which weight every line counts, or where its clauses were read, each of them."""
@@ -121,22 +119,15 @@ class Ranker:
         lost = self.scorer.not_understood(lines)  # reads lines of several people together, which outcomes does not
         outcomes = self.scorer.outcomes(*profile.signed, part)
         board = Leaderboard(outcomes) if outcomes.readable.any() else None
-        nothing = len(lost) == len(lines)
         read = self.scorer.understood(*profile.signed) if lines else ()
         wanted = weights_of(read)
-        advice = _advice(read, self.scorer.examples) if nothing else ""
+        advice = _advice(read, self.scorer.examples) if len(lost) == len(lines) else ""
         if board is None and wanted and not any(wanted.values()):
             advice = f"Your lines {AT_ODDS}: take one away."
         found = Ranking(part, outcomes, board, tuple(read), lost, advice, self._shares(profile, board))
-        return replace(found, flaws=self._flaws_in(found.used, lines))
-
-    def _flaws_in(self, used: Outcomes, lines: Sequence[str]) -> dict[str, list[tuple[str, ...]]]:
-        asked = set(used.queries)
-        found: dict[str, list[tuple[str, ...]]] = {name: [] for name in used.models}
-        for (query, name), kinds in self._flaws.under(lines).items():
-            if query in asked:
-                found[name].append(kinds)
-        return found
+        used, flaws = found.used, self._flaws.under(lines)
+        own = {name: [flaws[each, name] for each in used.queries if (each, name) in flaws] for name in used.models}
+        return replace(found, flaws=own)
 
     def _shares(self, profile: Profile, board: Leaderboard | None) -> Floats:
         """(N, M): mean log-odds against the baseline by each line alone, over the queries of ``board``."""
@@ -163,8 +154,7 @@ def why_invalid(ranking: Ranking) -> str:
     """Why this ranking should not be shown; empty where it may be."""
     part = ranking.part
     comparisons = len(part.queries) * (len(part.authors) - 1)
-    failed = 0 if ranking.advice else ranking.failed
-    return refusal(len(part.queries), len(ranking.used.queries), failed, comparisons) or ranking.advice
+    return refusal(len(part.queries), len(ranking.used.queries), ranking.failed, comparisons) or ranking.advice
 
 
 def refusal(queries: int, left: int, failed: int, comparisons: int) -> str:
@@ -237,13 +227,9 @@ def change(first: Leaderboard, second: Leaderboard) -> dict[str, Any]:
     """
     tau = compare(first, second, SEED)
     later = {row.model: row for row in second.rows}
+    pairs = [(row, later[row.model]) for row in first.rows]
     rows = [
-        {
-            "model": row.model,
-            "rank_first": row.rank,
-            "rank_second": later[row.model].rank,
-            "change": later[row.model].win_rate - row.win_rate,
-        }
-        for row in first.rows
+        {"model": one.model, "rank_first": one.rank, "rank_second": two.rank, "change": two.win_rate - one.win_rate}
+        for one, two in pairs
     ]
     return {"tau": tau.mean, "low": tau.low, "high": tau.high, "models": sorted(rows, key=lambda row: -row["change"])}

@@ -15,6 +15,7 @@ import numpy as np
 from crm.criteria.counting import MEASURES, Text
 from crm.judges.traits_judge import CLEAR
 from crm.leaderboard.bank.bank import Bank
+from crm.leaderboard.matrix import COUNTED
 from crm.leaderboard.outcomes import Outcomes
 
 if TYPE_CHECKING:  # torch takes seconds to import, and counting does without it
@@ -49,14 +50,11 @@ class WordsScorer:
     def outcomes(self, criteria: Sequence[str], weights: Sequence[float], part: Bank) -> Outcomes:
         """Of ``part`` by all that is understood; unread throughout where nothing is."""
         if not any(self.words.weights(criteria, weights).values()):
-            nothing = np.full((len(self.bank.queries), len(self.bank.authors)), np.nan)
-            return self.words.numbers.outcomes(nothing, part)
+            return self.words.numbers.outcomes(None, part)
         return self.words.outcomes(criteria, weights, part)
 
     def score_texts(self, criteria: Sequence[str], texts: Sequence[Conversation]) -> Scores:
         """(N, T) of other texts by what is counted, each line alone; NaN for a text that is too short to say."""
-        from crm.leaderboard.matrix import COUNTED
-
         wanted = [self.words.weights([line]) for line in criteria]
         counted = (name for name in MEASURES if self.words.matrix.scorer(name) == COUNTED)
         names = [name for name in counted if any(name in each for each in wanted)]
@@ -68,8 +66,7 @@ class WordsScorer:
     def understood(self, lines: Sequence[str], weights: Sequence[float] = ()) -> list[Understood]:
         """What every line is read as; ``nearest`` are other meanings that this bank is scored on."""
         found = self.words.understood(lines, weights)
-        others = [tuple(near for near in each.nearest if near in self._scored) for each in found]
-        return [replace(each, nearest=nearest) for each, nearest in zip(found, others, strict=True)]
+        return [replace(each, nearest=tuple(filter(self._scored.__contains__, each.nearest))) for each in found]
 
     def not_understood(self, lines: Sequence[str]) -> tuple[str, ...]:
         """Lines of which nothing counts."""
@@ -109,8 +106,7 @@ class IndexScorer:
         lost = self.not_understood(criteria)
         known = [(line, by) for line, by in zip(criteria, weights, strict=True) if line not in lost]
         if not known:
-            nothing = np.full((len(self.bank.queries), len(self.bank.authors)), np.nan)
-            return self.indexed.numbers.outcomes(nothing, part)
+            return self.indexed.numbers.outcomes(None, part)
         lines, signed = zip(*known, strict=True)
         return self.indexed.outcomes(lines, signed, part)
 

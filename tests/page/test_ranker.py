@@ -30,7 +30,7 @@ def test_what_cannot_be_read_is_lost_and_counted(make_ranker: Any) -> None:
     bank = small_bank()
     texts = {name: dict(answers) for name, answers in bank.responses.items()}
     texts["wordy"]["q0"] = "huge " * 9
-    found = make_ranker(replace(bank, responses=texts)).rank(Profile())
+    found = make_ranker(replace(bank, responses=texts)).rank(LONG)
     assert found.failed == 1 and found.board is not None
     assert found.board.unread == {"wordy": 1} and {row.n for row in found.board.rows} == {8}
     assert "q0" not in found.logits("wordy") and set(found.logits("middle")) == {f"q{n}" for n in range(8)}

@@ -79,14 +79,13 @@ export const meaning = (each) => (each.why ? `does not count: ${each.why}${each.
 
 /** Topics that can be ranked on, those with fewer questions together or not at all, and what a link names. @returns {{label: string, names: string[]}[]} */
 function groups() {
-  const all = Object.entries(page.bank.topics);
-  const large = all.filter(([, count]) => count >= page.bank.least).map(([topic, count]) => ({ label: `${topicName(topic)} (${count})`, names: [topic] }));
-  const small = all.filter(([, count]) => count < page.bank.least);
-  const sum = small.reduce((whole, [, count]) => whole + count, 0);
-  const names = small.map(([topic]) => topic);
-  const found = sum < page.bank.least ? large : [...large, { label: `${listed(names.map(topicName))} (${sum})`, names }];
-  const others = page.wanted.topics.filter((topic) => found.every((group) => !group.names.includes(topic)));
-  return [...found, ...others.map((topic) => ({ label: `${topicName(topic)} (${page.bank.topics[topic] || 0})`, names: [topic] }))];
+  const { topics, least } = page.bank;
+  const count = (names) => names.reduce((sum, name) => sum + (topics[name] || 0), 0);
+  const small = Object.keys(topics).filter((name) => topics[name] < least);
+  const offered = Object.keys(topics).filter((name) => topics[name] >= least).map((name) => [name]);
+  if (count(small) >= least) offered.push(small);
+  const others = page.wanted.topics.filter((name) => !offered.flat().includes(name)).map((name) => [name]);
+  return [...offered, ...others].map((names) => ({ label: `${listed(names.map(topicName))} (${count(names)})`, names }));
 }
 
 /** As wanted when it is opened, or the address changed. @param {any} details */

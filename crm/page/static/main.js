@@ -150,19 +150,13 @@ function openWhy(model) {
   if (page.opened) showWhy();
 }
 
-/** What stands below the ranking. @param {string} view */
-function openView(view) {
-  page.view = view;
-  byId('panel').hidden = !view;
-  document.querySelectorAll('nav button').forEach((button) =>
-    button.setAttribute('aria-expanded', String(/** @type {HTMLElement} */ (button).dataset.view === view)));
-  if (view) views[view](byId('panel'));
-}
-
 function listen() {
-  document.querySelectorAll('nav button').forEach((button) => button.addEventListener('click', () => {
-    const { view } = /** @type {HTMLElement} */ (button).dataset;
-    openView(page.view === view ? '' : view || '');
+  const buttons = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll('nav button'));
+  buttons.forEach((button) => button.addEventListener('click', () => {
+    page.view = page.view === button.dataset.view ? '' : button.dataset.view;
+    byId('panel').hidden = !page.view;
+    buttons.forEach((each) => each.setAttribute('aria-expanded', String(each.dataset.view === page.view)));
+    if (page.view) views[page.view](byId('panel'));
   }));
   byId('more').addEventListener('click', () => { page.all = true; showRows(openWhy); (document.querySelector('#rows li:nth-child(n+11) .row:enabled') || byId('ranking')).focus(); });
   byId('filters').addEventListener('toggle', () => showFilters(byId('filters')));

@@ -47,15 +47,17 @@ function open(picking) {
   if (!picking) byId('pick-open').focus();
 }
 
+/** @returns {any} the request for the next pair */
+const asked = () => ({ profile: session.profile, picks: session.picks, seed: session.seed, bank: session.bank });
+
 /** Until the answer is there `reply` is null, and no click counts. */
 async function next() {
   session.reply = null;
   const signal = turn();
-  const { profile, picks, seed, bank } = session;
   try {
-    session.reply = await ask('picks', { profile, picks, seed, bank }, signal);
+    session.reply = await ask('picks', asked(), signal);
     session.bank = session.reply.bank;
-    held({ profile, typed: session.typed, picks, seed, bank: session.bank });
+    held({ ...asked(), typed: session.typed });
     show();
   } catch (error) {
     if (!signal.aborted) byId('picking').replaceChildren(el('p', { class: 'wrong', role: 'alert' }, error.message),
@@ -125,10 +127,9 @@ function showEnd() {
   const undecided = reply.undecided.length > 1 ? `It is undecided between ${plural(reply.undecided.length, 'model')}: your picks do not say more.` : '';
   const none = reply.criteria.length ? '' : 'Your picks show no clear like or dislike. ';
   const title = el('h2', { tabindex: -1 }, reply.decided ? 'Your ranking is settled' : 'No more questions');
-  const asked = { profile: session.profile, picks: session.picks, seed: session.seed, bank: session.bank };
   byId('picking').replaceChildren(title, el('p', {}, none + undecided), criteria(reply.criteria),
     el('div', { class: 'line' }, el('button', { class: 'strong', onclick: take }, 'Show my ranking'),
-      el('button', { onclick: back }, 'Back'), again(), savePicks(asked), leave()));
+      el('button', { onclick: back }, 'Back'), again(), savePicks(asked()), leave()));
   title.focus();
 }
 
@@ -136,18 +137,20 @@ function showEnd() {
 const criteria = (found) => el('ul', {}, ...found.map((one) => el('li', {},
   `${one.kind === 'like' ? '' : 'Not: '}${one.text}: counts ${rounded(one.weight)} times (95 %: ${rounded(one.low)} to ${rounded(one.high)})`)));
 
-/** @param {any[]} found @returns {any[]} as lines */
-const lines = (found) => found.map((one) => line(one.text, one.kind, Math.min(100, Math.max(0.01, +one.weight.toFixed(2)))));
-
 /** The ranking over what the picks say, and what they say as chips. */
 function take() {
   if (!session.reply) return;
   const { picks, seed, bank, typed, reply } = session;
   session = null;
+  use(reply.criteria, { picks, seed, bank, typed });
+}
+
+/** Rank by what was found. @param {any[]} found @param {Record<string, any>} [picked] what it was learned from */
+function use(found, picked) {
   page.example = false;
-  page.wanted.lines = lines(reply.criteria);
+  page.wanted.lines = found.map((one) => line(one.text, one.kind, Math.min(100, Math.max(0.01, +one.weight.toFixed(2)))));
   open(false);
-  page.changed('words', { picks, seed, bank, typed });
+  page.changed('words', picked);
 }
 
 /** What somebody's votes show. @param {File} file */
@@ -158,19 +161,14 @@ export async function readVotes(file) {
   try {
     const found = await ask('votes', { file: await file.text(), name: file.name }, signal);
     const { agreed, asked } = found.agreement;
-    const use = el('button', { class: 'strong', onclick: () => {
-      page.example = false;
-      page.wanted.lines = lines(found.criteria);
-      open(false);
-      page.changed('words');
-    } }, 'Rank by these');
+    const rank = el('button', { class: 'strong', onclick: () => use(found.criteria) }, 'Rank by these');
     const clear = found.criteria.length > 0;
     const title = el('h2', { tabindex: -1 }, clear ? `What your ${plural(found.votes, 'vote')} show` : 'Your votes show nothing clear');
     byId('picking').replaceChildren(title,
       el('p', {}, clear ? `These criteria predict ${agreed} of the ${plural(asked, 'vote')} between answers that differ in them, each from the others.`
         : `Votes for random sides would look the same.${found.more ? ` About ${found.more} more might show what you like.` : ''}`,
       found.unread > 0 && ` ${plural(found.unread, 'vote')} could not be read.`),
-      criteria(found.criteria), el('div', { class: 'line' }, clear && use, shut));
+      criteria(found.criteria), el('div', { class: 'line' }, clear && rank, shut));
     title.focus();
   } catch (error) {
     if (!signal.aborted) byId('picking').replaceChildren(el('p', { class: 'wrong', role: 'alert' }, error.message), shut);
