@@ -147,8 +147,8 @@ class SentenceReader:
         if is_refusal(last.text):
             return replace(last, text=both)
         whole = self._whole(both)
-        told = len(last.text.split()) > FEW and whole.criterion == last.criterion
-        return whole if told else _turned(last, both)
+        lengthy = len(last.text.split()) > FEW and whole.criterion == last.criterion
+        return whole if lengthy else _turned(last, both)
 
     def _as_one(self, sentence: str, first: Spanned, second: Spanned) -> Spanned | None:
         """Neighbours that ask for the same as one clause.
