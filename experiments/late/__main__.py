@@ -45,7 +45,7 @@ VARIANTS = {
 TEACHER = "scalar"
 """Who says what ``distilled`` learns; trained before it."""
 LOSS = {"pairwise": "cls", "pairwise_span": "cls"}
-LATE = ("optimizer.lr=1e-3", "loss.off_criteria_penalty=0.1")
+LATE = ("optimizer.lr=1e-3", "loss.off_criteria_penalty=0.3")
 """Of the late head alone: half the rate that the others learn best with, and the loss that only it can have."""
 BASES = ("D", "T", "C")
 """Unseen prompts, unseen topics, unseen criteria."""
