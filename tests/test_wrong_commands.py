@@ -34,6 +34,8 @@ evaluate conf                                       | write checkpoint=conf
 train mine.yaml                                     | write config=mine.yaml
 train config=mine.yaml                              | schedule.max_step: no such setting; did you mean
 train config=mine.yaml experiment=paper             | config=mine.yaml experiment=paper: each chooses all settings
+train config=no.yaml                                | config=no.yaml: no such file; give a run's folder
+evaluate config=mine.yaml                           | config=mine.yaml: settings of train.py; for its model, checkpoint=
 train config=conf                                   | while parsing
 train --config-path={here} --config-name=mine       | config=<file> reads settings from a file
 train --config-dir=recipes experiment=mine          | optimizer.learning_rate: no such setting; its name is optimizer.lr
@@ -101,7 +103,6 @@ score judge=length in=one.jsonl out=one.jsonl       | out=one.jsonl: exists
 score judge=length in=one.jsonl                     | out: not given
 score one.jsonl                                     | write in=one.jsonl
 score in=one.jsonl out=x.jsonl                      | crm-score: model: not given; add model=<run folder
-score judge=length in=capitals.csv out=x.jsonl      | no row can be scored; capitals.csv:2: row: has no
 score judge=length in=empty.jsonl out=x.jsonl       | in=empty.jsonl: holds no rows
 app checkpoint=none hosts=[http://x.example]        | hosts='http://x.example': expected names such as leaderboard
 app judge=length port=99999                         | port=99999: expected a number in [1, 65535]

@@ -62,20 +62,32 @@ NOT_TAKEN = (*OF_ONE_RUN, *(f"trainer.{name}" for name in ("name", "accelerator"
 def rewrite_all(words: Sequence[str], command: str, shown: str) -> list[str]:
     """The words with our names for settings and ``data=<path>`` understood; ``shown`` names the command in messages."""
     known = {*setting_names(schema(command)), *taken_groups(command)}
-    return rewrite(rewrite_aliases(_with_files(words), known, shown))
+    return rewrite(rewrite_aliases(_with_files(words, known), known, shown))
 
 
-def _with_files(words: Sequence[str]) -> list[str]:
+def _with_files(words: Sequence[str], known: Collection[str]) -> list[str]:
     """The words with the settings of ``config=<YAML file or run folder>`` in front; typed settings and groups win."""
     chosen = [word for word in words if word.startswith(("config=", "experiment=", "debug="))]
     files = [Path(_value(word)).expanduser() for word in chosen if word.startswith("config=")]
     if files and len(chosen) > 1:
         raise ValueError(f"{' '.join(chosen)}: each chooses all settings; give one")
     typed = {each for word in words for name in [word.partition("=")[0]] for each in (name, SAME.get(name))}
-    read = (OmegaConf.load(file / "config.yaml" if file.is_dir() else file) for file in files)
-    own = [word for each in read for word in setting_words(OmegaConf.to_container(each), OF_ONE_RUN)]
+    own = [word for file in files for word in setting_words(_settings(file, known), OF_ONE_RUN)]
     own = [word for word in own if word.partition(".")[0] not in typed]
     return [*own, *(word for word in words if not word.startswith("config="))]
+
+
+def _settings(file: Path, known: Collection[str]) -> Any:
+    """What a YAML file, or that of a run's folder, holds; ``ValueError`` for one that this command cannot read."""
+    place = file / "config.yaml" if file.is_dir() else file
+    if not place.is_file():
+        raise ValueError(f"config={file}: no such file; give a run's folder or a YAML file of settings")
+    settings = OmegaConf.to_container(OmegaConf.load(place))
+    if not isinstance(settings, Mapping) or "defaults" in settings:
+        raise ValueError(f"config={file}: no settings of a run; a file of conf/experiment is experiment={file.stem}")
+    if "schedule" in settings and "schedule" not in known:
+        raise ValueError(f"config={file}: settings of train.py; for its model, checkpoint={file}")
+    return settings
 
 
 def setting_words(settings: Any, left_out: Collection[str] = ()) -> list[str]:

@@ -154,19 +154,19 @@ class SentenceReader:
         """Neighbours that ask for the same as one clause.
 
         Those that ask for a thing and its opposite are read together, else the second goes along with the first: "I
-        can't stand lyrical, flowery phrasing". Two limits cancel out; one alone does not count ("short, but not too
-        short").
+        can't stand lyrical, flowery phrasing". What is known word for word and not understood together is asked for
+        twice ("detailed but short"). Two limits cancel out; one alone does not count ("short, but not too short").
         """
         span, one, other = (first[0], second[1]), first[2], second[2]
         if not one.criterion or one.criterion != other.criterion:
             return None
         if one.side == other.side:
             return *span, _joined(one, other)
-        if are_at_odds((one, other)) and not is_limit(other.text):
-            return None
         if is_limit(other.text):
             return None if is_limit(one.text) else (*span, replace(one, text=sentence[slice(*span)]))
         whole = self._whole(sentence[slice(*span)])
+        if whole.criterion != one.criterion and one.confidence == other.confidence == KNOWN:
+            return None
         return *span, whole if whole.criterion == one.criterion else replace(one, text=whole.text)
 
     def _whole(self, text: str) -> Clause:
@@ -214,9 +214,6 @@ class SentenceReader:
                 start in along or apart.intersection(range(start + 1, end)) or turning.intersection(range(start, end))
             ):
                 read[start, end] = replace(read[start, end], criterion=None)
-        for start, end in read:
-            if end - start > 1 and are_at_odds(lone[start:end]):
-                read[start, end] = replace(read[start, end], criterion=None)
         for place, joint in enumerate(joints):
             if is_contrast(joint):
                 _contrast(read, place)
@@ -263,13 +260,7 @@ class SentenceReader:
 def is_whole(whole: Clause, parts: Sequence[Clause]) -> bool:
     """Whether a text that is understood is read as a whole: its parts ask for one thing, or for others than it does."""
     asked = {part.criterion for part in parts if part.criterion}
-    return whole.criterion is not None and not are_at_odds(parts) and (len(asked) < 2 or whole.criterion not in asked)
-
-
-def are_at_odds(parts: Sequence[Clause]) -> bool:
-    """Whether two parts that are known word for word ask for a thing and its opposite: "detailed but short"."""
-    known = {(part.criterion, part.side) for part in parts if part.confidence == KNOWN}
-    return any((criterion, -side) in known for criterion, side in known)
+    return whole.criterion is not None and (len(asked) < 2 or whole.criterion not in asked)
 
 
 def _contrast(read: dict[Span, Clause], place: int) -> None:

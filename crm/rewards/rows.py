@@ -30,6 +30,7 @@ def read_row(row: Any, criteria: Sequence[str]) -> Asked:
     """The row's responses for its own criteria, or else for ``criteria``. Raises `RecordError` naming the field."""
     if not isinstance(row, Mapping):
         raise RecordError("row", f"expected a JSON object, got {type(row).__name__}")
+    row = {name if name.lower() in row else name.lower(): each for name, each in row.items()}
     kind, named = _responses(row)
     own = criteria_texts(given, "criteria") if (given := row.get("criteria")) not in (None, "") else tuple(criteria)
     prompt, *responses = _conversations(row, named)

@@ -261,7 +261,7 @@ def test_a_head_that_compares_says_so(command, make_model, tokenizer, tmp_path):
 def test_marks_that_a_model_wrote_are_text():
     dialogue = "Human: hi\n\nAssistant: hello "
     for row in ({"response": dialogue}, {"responses": [dialogue, "a"]}, {"responses": [dialogue, "a", "b"]}):
-        assert read_row({"prompt": "Talk"} | row, ()).group.responses[0][0] == Message("assistant", dialogue)
+        assert read_row({"Prompt": "Talk"} | row, ()).group.responses[0][0] == Message("assistant", dialogue)
 
 
 def test_rows_are_read_as_in_training(folder, tmp_path):
