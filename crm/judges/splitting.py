@@ -57,7 +57,7 @@ _WITHOUT = re.compile(
 """A joint in short lines alone: "short answers without lists"."""
 _AND_NOT = re.compile(
     r"(?!.*\b(?:do|does|did|is|are|was|were|should|must|can|could|would|will|please|why|or|and|but|if|it|i|rather|"
-    r"better)\s+not\b)(?:\w+\s+)?\w+(\s+)not(?!\s+(?:too|so|very|only|just|that|even|yet)\b)(?:\s+\w+){1,2}\W*$",
+    r"better)\s+not\b)(?:\w+\s+){0,3}\w+(\s+)not(?!\s+(?:too|so|very|only|just|that|even|yet)\b)(?:\s+\w+){1,2}\W*$",
     re.IGNORECASE,
 )
 """A joint in short lines alone: "examples not theory"."""
