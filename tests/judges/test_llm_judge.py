@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from crm.config import compose
@@ -281,8 +282,8 @@ def test_a_leaderboard_of_a_judge_that_is_down_now_and_then_ends_with_exit_code_
     for name in ("leaderboard", "bradley_terry"):
         head, *_ = (tmp_path / "run" / f"{name}.md").read_text().splitlines()
         assert missing in head and "n = 6" in head
-    rows = (tmp_path / "run" / "leaderboard.csv").read_text().splitlines()[2:]
-    assert [row.split(",")[2] for row in rows] == ["good", "ok", "base"]
+    rows = pd.read_csv(tmp_path / "run" / "leaderboard.csv", comment="#")
+    assert [*rows["model"]] == ["good", "ok", "base"]
     assert json.loads((tmp_path / "run" / "criteria.json").read_text())["unanswered"] == {"good": 4}
     chat.answer = says_longer
     asked = chat.count
