@@ -159,10 +159,12 @@ def run_score(config: ScoreConfig) -> Path | None:
         raise ValueError(f"out={out}: exists; name another file, or add overwrite=true")
     check_judge(config)
     with TemporaryDirectory() as folder:
-        source = [Path(folder, "standard_input.jsonl")] if config.input == "-" else _inputs(config.input)
         if config.input == "-":
+            source = [Path(folder, "standard_input.jsonl")]
             with source[0].open("wb") as file:
                 shutil.copyfileobj(sys.stdin.buffer, file)
+        else:
+            source = _inputs(config.input)
         total, first = _check_rows(source, config)
         processes = start(config.devices, config.nodes)
         scorer = Scorer(config)

@@ -350,9 +350,13 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, key: str | None = 
 
     app.include_router(api)
 
-    sentences: dict[type[Exception], Any] = {RecordError: str, RequestValidationError: request_mistake}
-    for kind, of in sentences.items():
-        app.exception_handler(kind)(lambda _, error, of=of: JSONResponse({"detail": of(error)}, 422))
-    absent = {"Not Found": f"no such route, there are {', '.join(app.openapi()['paths'])}"}
-    app.exception_handler(404)(lambda _, error: JSONResponse({"detail": absent.get(error.detail, error.detail)}, 404))
+    def absent(_: Any, error: Any) -> JSONResponse:
+        routes = f"no such route, there are {', '.join(app.openapi()['paths'])}"
+        return JSONResponse({"detail": routes if error.detail == "Not Found" else error.detail}, 404)
+
+    app.exception_handler(RecordError)(lambda _, error: JSONResponse({"detail": str(error)}, 422))
+    app.exception_handler(RequestValidationError)(
+        lambda _, error: JSONResponse({"detail": request_mistake(error)}, 422)
+    )
+    app.exception_handler(404)(absent)
     return app
