@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import pandas as pd
 
@@ -24,9 +24,9 @@ class BankFlaws:
     def __init__(self, bank: Bank) -> None:
         texts = {(query.id, name): own[query.id] for name, own in bank.responses.items() for query in bank.queries}
         self._rules = {place: found for place, text in texts.items() if (found := flaws(text))}
-        self._folded = {place: text.casefold() for place, text in texts.items()}
+        folded = cache(lambda: {place: text.casefold() for place, text in texts.items()})
         self._quoting = lru_cache(256)(  # 20 ms a line for 30 models on 804 queries
-            lambda line: [place for place, text in self._folded.items() if line in text]
+            lambda line: [place for place, text in folded().items() if line in text]
         )
 
     def under(self, criteria: Sequence[str]) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -70,10 +70,10 @@ def _breaks_off(text: str) -> bool:
 def _repeats(text: str) -> bool:
     whole = text.strip()
     for piece in (whole[len(whole) // 2 :][:LOOP], whole[-LOOP:]):
-        if len(piece) == LOOP and len(set(piece)) > TIMES and whole.count(piece) >= TIMES:
+        if whole.count(piece) >= TIMES and len(piece) == LOOP and len(set(piece)) > TIMES:
             return True
     lines = [line for line in text.split("\n") if len(line) >= LINE]
-    if len(set(lines)) == len(lines):
+    if len(lines) < TIMES or len(set(lines)) == len(lines):
         return False
     lines = [line for line in lines if any(map(str.isalpha, line))]
     return len(lines) >= TIMES and 2 * len(set(lines)) <= len(lines)
