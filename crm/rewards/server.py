@@ -1,4 +1,4 @@
-"""The reward server: rewards of a judge over HTTP, also as OpenRLHF's ``/get_reward`` and vLLM's ``/classify``."""
+"""The reward server: rewards of a judge over HTTP, also as OpenRLHF's ``/get_reward``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import hmac
 import logging
 import os
 import sys
-import time
-import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -24,9 +22,8 @@ from scipy.special import expit
 from crm import __version__
 from crm.io.installed import commit
 from crm.judges.open import check_judge, open_judge
-from crm.model.heads import POINTWISE_INSTRUCTION
 from crm.rewards.rl import openrlhf_group
-from crm.rewards.scoring import Group, Pair, Reward, Rewards, conversation, criteria_texts
+from crm.rewards.scoring import Group, Pair, Reward, Rewards, criteria_texts
 from crm.rewards.serve_config import ServeConfig
 from crm.schema import RecordError, Texts, Turns
 from crm.web import Body, BodyLimit, KnownHosts, bound, request_mistake, serve
@@ -101,10 +98,6 @@ class CompareRequest(Request):
     """Prompts, each with its user and two responses."""
 
 
-class RankRequest(GroupBody, Request):
-    """Responses to put in order."""
-
-
 class GetRewardRequest(BaseModel):
     """OpenRLHF's request; other fields are ignored."""
 
@@ -116,29 +109,6 @@ class GetRewardRequest(BaseModel):
     """The prompts alone, likewise."""
     labels: list[str | None]
     """For each sample the text of a JSON object with ``criteria`` and ``prompt`` (text or messages)."""
-
-
-class ClassifyRequest(BaseModel):
-    """vLLM's request with messages; other fields, such as ``use_activation``, are ignored."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-    model: str | None = None
-    """Name or digest of the model that is expected; another one is answered with 404."""
-    messages: Turns
-    """Prompt and response; a system turn as the model's chat template writes it holds the criteria."""
-
-    def group(self) -> Group:
-        """The last turn is the response; a system turn as our chat template writes it holds the criteria."""
-        turns = self.messages
-        criteria: tuple[str, ...] = ()
-        if turns[0].role == "system" and turns[0].content.startswith(POINTWISE_INSTRUCTION):
-            lines = turns[0].content.removeprefix(POINTWISE_INSTRUCTION).strip().split("\n- ")
-            criteria, turns = criteria_texts([line.removeprefix("- ") for line in lines], "messages[0]"), turns[1:]
-        if len(turns) < 2 or turns[-1].role != "assistant":
-            raise RecordError("messages", "expected a prompt and, as the last turn, the assistant's response")
-        prompt, response = conversation(turns[:-1], turns[-1:], "messages")
-        return Group(criteria, prompt, (response,))
 
 
 class Mistake(BaseModel):
@@ -245,7 +215,7 @@ def run_server(config: ServeConfig) -> None:
     app = make_app(Rewards(opened.judge), name=name, queue_rows=config.queue_rows, key=key)
     hint = "a key is required" if key else f"no key is required; export {KEY_VARIABLE} to require one"
     log.info("%s, digest %s: http://%s:%d; %s", name, opened.judge.digest, config.host, config.port, hint)
-    log.info("POST /v1/score, /v1/compare or /v1/rank; what they take: /docs and docs/reward_server.md")
+    log.info("POST /v1/score or /v1/compare; what they take: /docs and docs/reward_server.md")
     limited = BodyLimit(app, MAX_BODY)
     serve(KnownHosts(limited, listening=config.host, hosts=config.hosts), listening, grace_s=30)
 
@@ -276,17 +246,6 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, key: str | None = 
         if model not in (None, name, digest):
             raise HTTPException(404, f"model: {model[:80]!r} is not served here, expected {name!r} or its digest")
 
-    async def rewards_of(groups: list[Group], field: str) -> list[float]:
-        """Of groups of one response each, for replies without null: 422 where one has no reward."""
-        rewards = []
-        found = await queue.submit(groups)
-        for place, ((reward,), (reason,)) in enumerate(found):
-            if reward is None:
-                hint = "; this judge only compares: use /v1/compare" * (reason == ALONE)
-                raise RecordError(f"{field}[{place}]", f"cannot be read ({reason}){hint}")
-            rewards.append(reward)
-        return rewards
-
     @app.get("/health")
     async def health() -> dict[str, Any]:
         """Whether the server is up; it answers while the judge reads."""
@@ -314,20 +273,12 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, key: str | None = 
             pairs.append(row)
         return {"model": name, "digest": digest, "pairs": pairs}
 
-    @api.post("/v1/rank")
-    async def rank(body: RankRequest) -> dict[str, Any]:
-        """The best response first; one that could not be read has no rank."""
-        check_model(body.model)
-        ((found, reasons),) = await queue.submit([body.group()])
-        known = sorted(((reward, at) for at, reward in enumerate(found) if reward is not None), key=lambda row: -row[0])
-        values = [reward for reward, _ in known]
-        ranking = [{"rank": values.index(reward) + 1, "response": at, "reward": reward} for reward, at in known]
-        unread = [{"response": at, "reason": reason} for at, reason in enumerate(reasons) if reason is not None]
-        return {"model": name, "digest": digest, "ranking": ranking, "unread": unread}
-
     @api.post("/get_reward")
     async def get_reward(body: GetRewardRequest) -> dict[str, Any]:
-        """OpenRLHF: texts, their prompts, and labels that are JSON with ``criteria`` and ``prompt``."""
+        """OpenRLHF: texts, their prompts, and labels that are JSON with ``criteria`` and ``prompt``.
+
+        Its replies have no null: 422 where a response has no reward.
+        """
         if not len(body.query) == len(body.prompts) == len(body.labels):
             counts = f"{len(body.query)}, {len(body.prompts)} and {len(body.labels)} items"
             raise RecordError("query, prompts, labels", f"{counts}, expected one of each for every sample")
@@ -336,17 +287,13 @@ def make_app(rewards: Rewards, *, name: str, queue_rows: int, key: str | None = 
             if (group := openrlhf_group(*row, f"[{place}]")) is None:
                 raise RecordError(f"query[{place}]", "holds half a character or NUL")
             groups.append(group)
-        found = await rewards_of(groups, "query")
+        found = []
+        for place, ((reward,), (reason,)) in enumerate(await queue.submit(groups)):
+            if reward is None:
+                hint = "; this judge only compares: use /v1/compare" * (reason == ALONE)
+                raise RecordError(f"query[{place}]", f"cannot be read ({reason}){hint}")
+            found.append(reward)
         return {"rewards": found, "scores": expit(found).tolist(), "extra_logs": {"reward": found}}
-
-    @api.post("/classify")
-    async def classify(body: ClassifyRequest) -> dict[str, Any]:
-        """vLLM: messages that end in the response; the reward in ``probs``."""
-        check_model(body.model)
-        (reward,) = await rewards_of([body.group()], "messages")
-        data = [{"index": 0, "label": "reward", "probs": [reward], "num_classes": 1}]
-        made = {"id": f"classify-{uuid.uuid4().hex}", "object": "list", "created": int(time.time()), "usage": None}
-        return made | {"model": name, "data": data}
 
     app.include_router(api)
 

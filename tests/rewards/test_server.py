@@ -67,12 +67,6 @@ def test_comparisons_are_log_odds_in_both_orders(http: TestClient) -> None:
     assert found == dict.fromkeys(("logit", "probability", "shown_first", "shown_second")) | {"reason": "too_long"}
 
 
-def test_equal_rewards_share_a_rank(http: TestClient) -> None:
-    answer = http.post("/v1/rank", json=group("a", LONG_TEXT, "a b", "c", "")).json()
-    assert [(row["rank"], row["response"]) for row in answer["ranking"]] == [(1, 2), (2, 0), (2, 3), (4, 4)]
-    assert answer["unread"] == [{"response": 1, "reason": "too_long"}]
-
-
 def test_a_judge_that_only_compares_gives_means() -> None:
     with TestClient(app_of(OnlyCompares())) as http:
         asked = [group("a", "a b c"), group("a")]
@@ -108,7 +102,6 @@ def test_openrlhf_gets_rewards_and_their_sigmoids(http: TestClient) -> None:
 
 
 def test_the_numbers_are_those_of_the_folder(make_model: Any, tokenizer: Any, tmp_path: Path) -> None:
-    """By stock transformers; `/classify` and `/v1/score` are two ways to the same number."""
     export_model(make_model("scalar"), tokenizer, tmp_path, {"max_length": 2048, "seed": 1})
     turns = [
         {"role": "system", "content": "This user cares about:\n- Likes rain\n- Short"},
@@ -116,16 +109,10 @@ def test_the_numbers_are_those_of_the_folder(make_model: Any, tokenizer: Any, tm
         {"role": "assistant", "content": "Because of the air."},
     ]
     expected = stock_score(tmp_path, turns)
-    with TestClient(app_of(open_checkpoint(tmp_path)[0], name="m")) as http:
-        answer = http.post("/classify", json={"model": "m", "messages": turns, "use_activation": False}).json()
-        (row,) = answer["data"]
-        assert (row["probs"], row["num_classes"]) == ([pytest.approx(expected, rel=1e-4)], 1)
-        body = {"groups": [group("Because of the air.", criteria=["Likes rain", "Short"])]}
-        one = {"groups": [group("Because of the air.", criteria="Likes rain; Short")]}
-        for asked in (body, one):
-            assert http.post("/v1/score", json=asked).json()["groups"][0]["rewards"] == row["probs"]
-        wrong = http.post("/classify", json={"messages": turns[:2]})
-        assert wrong.status_code == 422 and "as the last turn, the assistant's response" in wrong.json()["detail"]
+    with TestClient(app_of(open_checkpoint(tmp_path)[0])) as http:
+        for criteria in (["Likes rain", "Short"], "Likes rain; Short"):
+            answer = http.post("/v1/score", json={"groups": [group("Because of the air.", criteria=criteria)]}).json()
+            assert answer["groups"][0]["rewards"] == [pytest.approx(expected, rel=1e-4)]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +127,6 @@ def test_the_numbers_are_those_of_the_folder(make_model: Any, tokenizer: Any, tm
             b'{"groups": [{"messages": [{"role": "user", "content": "\\ud800"}], "responses": ["a"]}]}',
             "groups[0].messages[0].content: expected a valid string",
         ),
-        ("rank", {"responses": ["a"]}, "messages: missing"),
     ],
 )
 def test_a_wrong_body_names_the_field(http: TestClient, path: str, body: Any, why: str) -> None:
@@ -155,7 +141,7 @@ def test_other_mistakes_have_their_status_and_a_sentence(http: TestClient) -> No
     assert (other.status_code, broken.status_code) == (404, 500)
     assert "'gpt' is not served here" in other.json()["detail"]
     absent = http.post("/v1/embeddings", json={})
-    assert absent.status_code == 404 and "/v1/score, /v1/compare, /v1/rank, /get_reward" in absent.json()["detail"]
+    assert absent.status_code == 404 and "/v1/score, /v1/compare, /get_reward" in absent.json()["detail"]
     assert "the judge could not read this (RuntimeError)" in broken.json()["detail"]
     assert http.post("/v1/score", json={"groups": [group("a")]}).status_code == 200, "it goes on"
 
@@ -171,7 +157,7 @@ def test_a_key_is_required_of_everything_but_health_and_descriptions() -> None:
             "waiting": 0,
         }
         for header in ({}, {"Authorization": "Bearer hus"}, {"Authorization": "hush"}):
-            for path in ("/v1/score", "/v1/compare", "/v1/rank", "/get_reward", "/classify"):
+            for path in ("/v1/score", "/v1/compare", "/get_reward"):
                 answer = http.post(path, json={}, headers=header)
                 assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
         body, right = {"groups": [group("a")]}, {"Authorization": "Bearer hush"}
@@ -214,7 +200,7 @@ def test_docs_describe_every_field() -> None:
     schemas = document["components"]["schemas"]
     ours = [kind for name, kind in schemas.items() if name not in ("Mistake", "Message")]
     fields = [field for kind in ours for field in kind["properties"].values()]
-    assert len(fields) > 15 and all(field.get("description") for field in fields)
+    assert len(fields) > 12 and all(field.get("description") for field in fields)
     assert set(schemas["GroupBody"]["properties"]) == {"criteria", "messages", "responses"}
     assert schemas["GroupBody"]["properties"]["responses"]["items"]["anyOf"][0]["type"] == "string"
     wrong = document["paths"]["/v1/score"]["post"]["responses"]["422"]["content"]["application/json"]["schema"]
