@@ -35,7 +35,7 @@ from crm.judges.open import check_judge, open_judge
 from crm.model.manifest import sha256
 from crm.rewards.config import ScoreConfig
 from crm.rewards.rows import Asked, read_row
-from crm.rewards.scoring import Reward, Rewards
+from crm.rewards.scoring import Group, Reward, Rewards
 from crm.schema import RecordError
 
 log = logging.getLogger(__name__)
@@ -84,9 +84,8 @@ class Scorer:
     def score(self, rows: Sequence[tuple[str, Any]]) -> list[dict[str, Any]]:
         """Each row, by its place in a file, with what was found."""
         asked = [_read(row, self.config.criteria) for _, row in rows]
-        known = [each for each in asked if isinstance(each, Asked)]
-        scores = iter(self.rewards.of_groups([each.group for each in known]))
-        less = iter(self._without_each(known)) if self.config.explain else None
+        groups = [group for each in asked if isinstance(each, Asked) for group in self._groups(each)]
+        scores = iter(self.rewards.of_groups(groups))
         found = []
         for (place, row), each in zip(rows, asked, strict=True):
             columns = row if isinstance(row, dict) else {"row": place}
@@ -94,12 +93,15 @@ class Scorer:
             if isinstance(each, RecordError):
                 found.append({**columns, "score": None, "reason": str(each)})
                 continue
-            own = next(scores)
+            own, *without = (next(scores) for _ in self._groups(each))
             named = {"score": own[0]} if each.kind == "single" else {"scores": own}
-            found.append(columns | named | self._more(each, own))
-            if less is not None:
-                found[-1] |= _effects(each, own, next(less))
+            found.append(columns | named | self._more(each, own) | _effects(each, own, without))
         return found
+
+    def _groups(self, asked: Asked) -> list[Group]:
+        """What is read for a row: its group, and to ``explain`` its score that without each of its criteria."""
+        own, places = asked.group, range(len(asked.group.criteria) if self.config.explain else 0)
+        return [own, *(replace(own, criteria=own.criteria[:at] + own.criteria[at + 1 :]) for at in places)]
 
     def check_first(self, asked: Asked) -> None:
         """Raise ``ValueError`` where the first row of a file is one that the judge cannot score."""
@@ -128,16 +130,6 @@ class Scorer:
         limit = getattr(getattr(self.judge, "encoder", self.judge), "max_length", None)
         return f"too long: more than {limit} tokens" if why == "too_long" else f"no score: {why.replace('_', ' ')}"
 
-    def _without_each(self, asked: Sequence[Asked]) -> list[list[list[Reward]]]:
-        """Of each row, its scores without each of its criteria."""
-        groups = [
-            replace(each.group, criteria=each.group.criteria[:at] + each.group.criteria[at + 1 :])
-            for each in asked
-            for at in range(len(each.group.criteria))
-        ]
-        scores = iter(self.rewards.of_groups(groups))
-        return [[next(scores) for _ in each.group.criteria] for each in asked]
-
     def _median(self, path: str) -> float:
         rows = (_read(row, self.config.criteria) for _, row in _rows(_files(path, "reference")))
         groups = [each.group for each in rows if isinstance(each, Asked)]
@@ -164,7 +156,8 @@ def run_score(config: ScoreConfig) -> Path | None:
             with source[0].open("wb") as file:
                 shutil.copyfileobj(sys.stdin.buffer, file)
         else:
-            source = _inputs(config.input)
+            files = _files(config.input, "in")
+            source = [file for file in files if file.resolve() != out.resolve()] or files
         total, first = _check_rows(source, config)
         processes = start(config.devices, config.nodes)
         scorer = Scorer(config)
@@ -224,23 +217,18 @@ def _resumable(
 
 def _write(scorer: Scorer, rows: Iterator[tuple[str, Any]], total: int, file: IO[str], progress: bool) -> Counts:
     """Score rows portion by portion; returns what was written."""
-    counts, shown = Counts(), progress and sys.stderr.isatty()
-    logged, portions = 0.0, iter(lambda: list(islice(rows, PORTION)), [])
+    counts, portions = Counts(), iter(lambda: list(islice(rows, PORTION)), [])
+    shown = progress and sys.stderr.isatty()
     for portion in track(portions, "scoring", math.ceil(total / PORTION), disable=not shown, transient=True):
         for row in scorer.score(portion):
             counts.add(row)
-            file.write(_line(row))
+            file.write(_json(row) + "\n")
         file.flush()
-        if progress and not shown and counts.rows >= logged + total / 10:
-            log.info("scored %d of %d rows", counts.rows, total)
-            logged = counts.rows
     return counts
 
 
-def _line(row: Any) -> str:
-    """One line of JSON, for readers too that end lines at U+2028 or U+2029, as `str.splitlines` does."""
-    text = json.dumps(row, ensure_ascii=False, default=str)
-    return text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085") + "\n"
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _whole_portions(part: Path) -> int:
@@ -284,7 +272,7 @@ def _to_csv(draft: Path) -> None:
             writer = csv.DictWriter(file, columns)
             writer.writeheader()
             for _, row in formats.json_lines(lines):
-                nested = {name: _line(value).strip() for name, value in row.items() if isinstance(value, list | dict)}
+                nested = {name: _json(value) for name, value in row.items() if isinstance(value, list | dict)}
                 writer.writerow(row | nested)
 
 
@@ -298,23 +286,6 @@ def _to_parquet(draft: Path, out: Path) -> None:
             Dataset.from_json(str(draft), cache_dir=cache).to_parquet(str(draft))
     except Exception as error:  # its class depends on what is wrong with which column
         raise ValueError(f"out={out}: the rows do not fit in a table ({error!s:.120}); write .jsonl") from None
-
-
-def _inputs(source: str) -> list[Path]:
-    """The files of ``in``, without those of a folder that are scores of rows beside them."""
-    files = _files(source, "in")
-    columns = {file: _columns(file) for file in files} if len(files) > 1 else {}
-    given = [names for names in columns.values() if names and names.isdisjoint(FOUND)]
-    scored = [file for file, names in columns.items() if any(names > each and names & {*FOUND} for each in given)]
-    if scored:
-        left = ", ".join(file.name for file in scored)
-        log.warning("in=%s: left out, as scores of the files beside: %s; name one to score it anew", source, left)
-    return [file for file in files if file not in scored]
-
-
-def _columns(file: Path) -> set[str]:
-    """Of its first row."""
-    return next(({*row} for _, row in formats.rows(file) if isinstance(row, dict)), set())
 
 
 def _files(source: str, setting: str) -> list[Path]:
@@ -347,12 +318,12 @@ def _above(score: Reward, other: Reward) -> float | None:
 
 
 def _effects(asked: Asked, scores: Sequence[Reward], without: Sequence[Sequence[Reward]]) -> dict[str, Any]:
-    """``criterion_effects``: by criterion, the score with it less the score without it."""
+    """``criterion_effects``, if asked for: by criterion, the score with it less the score without it."""
     effects: dict[str, Any] = {}
-    for criterion, others in zip(asked.group.criteria, without, strict=True):
+    for criterion, others in zip(asked.group.criteria, without, strict=False):
         each = [None if a is None or b is None else a - b for a, b in zip(scores, others, strict=True)]
         effects[criterion] = each[0] if asked.kind == "single" else each
-    return {"criterion_effects": effects}
+    return {"criterion_effects": effects} if effects else {}
 
 
 def _tell(counts: Counts, name: str, speed: float, out: str, source: Sequence[Path]) -> None:

@@ -281,15 +281,13 @@ def test_rows_are_read_as_in_training(folder, tmp_path):
 
 
 def test_a_folder_is_scored_without_its_scores(folder, tmp_path, caplog):
-    score(folder, [{"prompt": "x", "response": "y"}], tmp_path)
     write(tmp_path / "more.jsonl", [{"prompt": "x", "chosen": "y", "rejected": "z", "rating": 3}])
     write(tmp_path / "rated.jsonl", [{"text": "x", "messages": chat("x", "word " * 500), "score": 3}])
     config = compose("score", [f"checkpoint={folder}", f"input={tmp_path}", f"out={tmp_path}/all.csv"], tmp_path)
-    score_file.run_score(config)
-    assert len(pd.read_csv(tmp_path / "all.csv")) == 3 and "(first: rated.jsonl:1: too long" in caplog.text
-    config.overwrite = True
-    score_file.run_score(config)
-    assert len(pd.read_csv(tmp_path / "all.csv")) == 3 and "beside: all.csv, out.jsonl; name one" in caplog.text
+    for overwrite in (False, True):
+        config.overwrite = overwrite
+        score_file.run_score(config)
+        assert len(pd.read_csv(tmp_path / "all.csv")) == 2 and "(first: rated.jsonl:1: too long" in caplog.text
 
 
 def test_a_file_that_was_scored_is_scored_anew(folder, tmp_path):
