@@ -22,8 +22,6 @@ class ScoreConfig(AnyJudgeConfig):
     """File to write, ``.jsonl``, ``.csv`` or ``.parquet``; ``-`` writes JSON Lines to standard output."""
     criteria: list[str] = field(default_factory=list)
     """What the user cares about, for rows that have no criteria of their own."""
-    reference: str | None = None
-    """A file of responses: each score also gets the probability to be better than their median score."""
     explain: bool = False
     """Whether each criterion gets what it adds to the score: the score without it, taken off."""
     overwrite: bool = False

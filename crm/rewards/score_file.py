@@ -20,7 +20,6 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 
@@ -41,9 +40,7 @@ from crm.schema import RecordError
 log = logging.getLogger(__name__)
 PORTION = 1_024
 """Rows that are scored together and then written."""
-COMPARES = "compares responses and gives a single one no score"
-POINTWISE = "a model with head=scalar or head=late"
-FOUND = ("score", "scores", "p_first", "p_above_reference", "criterion_effects")
+FOUND = ("score", "scores", "p_first", "criterion_effects")
 """Columns that are written; those of the input with these names are left out."""
 
 
@@ -70,16 +67,13 @@ class Counts:
 
 
 class Scorer:
-    """Scores rows by one judge. Raises ``ValueError`` for a reference that the judge cannot score."""
+    """Scores rows by one judge."""
 
     def __init__(self, config: ScoreConfig) -> None:
         self.config = config
         opened = open_judge(config)
         self.judge, self.name = opened.judge, config.checkpoint or opened.name
         self.rewards = Rewards(opened.judge)
-        if config.reference and not self.rewards.pointwise:
-            raise ValueError(f"reference={config.reference}: {self.name} {COMPARES}; leave it out, or take {POINTWISE}")
-        self.reference = self._median(config.reference) if config.reference else None
 
     def score(self, rows: Sequence[tuple[str, Any]]) -> list[dict[str, Any]]:
         """Each row, by its place in a file, with what was found."""
@@ -107,18 +101,17 @@ class Scorer:
         """Raise ``ValueError`` where the first row of a file is one that the judge cannot score."""
         if not self.rewards.pointwise and asked.kind == "single":
             raise ValueError(
-                f"{self.name}: {COMPARES}; give rows with chosen and rejected, or a list of responses, or {POINTWISE}"
+                f"{self.name}: compares responses and gives a single one no score; give rows with chosen and rejected, "
+                "or a list of responses, or a model with head=scalar or head=late"
             )
 
     def _more(self, asked: Asked, scores: Sequence[Reward]) -> dict[str, Any]:
-        """``p_first``, ``p_above_reference`` and ``reason``, where they apply."""
+        """``p_first`` and ``reason``, where they apply."""
         more: dict[str, Any] = {}
         if asked.kind == "pair":
             # Of a head that compares both scores are log-odds of the same pair, the second less than 0 by the first.
-            more["p_first"] = _above(scores[0], scores[1] if self.rewards.pointwise else 0.0)
-        if self.reference is not None:
-            above = [_above(score, self.reference) for score in scores]
-            more["p_above_reference"] = above[0] if asked.kind == "single" else above
+            first, second = scores[0], scores[1] if self.rewards.pointwise else 0.0
+            more["p_first"] = None if first is None or second is None else float(expit(first - second))
         if None in scores:
             more["reason"] = self._reason(asked, scores.index(None))
         return more
@@ -129,15 +122,6 @@ class Scorer:
         why = self.rewards.why_no_reward(asked.group, at)
         limit = getattr(getattr(self.judge, "encoder", self.judge), "max_length", None)
         return f"too long: more than {limit} tokens" if why == "too_long" else f"no score: {why.replace('_', ' ')}"
-
-    def _median(self, path: str) -> float:
-        rows = (_read(row, self.config.criteria) for _, row in _rows(_files(path, "reference")))
-        groups = [each.group for each in rows if isinstance(each, Asked)]
-        scores = [score for own in self.rewards.of_groups(groups) for score in own if score is not None]
-        if not scores:
-            raise ValueError(f"reference={path}: no response there has a score")
-        log.info("reference %s: median score %.3f of %d responses", path, median(scores), len(scores))
-        return median(scores)
 
 
 def run_score(config: ScoreConfig) -> Path | None:
@@ -156,7 +140,7 @@ def run_score(config: ScoreConfig) -> Path | None:
             with source[0].open("wb") as file:
                 shutil.copyfileobj(sys.stdin.buffer, file)
         else:
-            files = _files(config.input, "in")
+            files = _files(config.input)
             source = [file for file in files if file.resolve() != out.resolve()] or files
         total, first = _check_rows(source, config)
         processes = start(config.devices, config.nodes)
@@ -201,7 +185,7 @@ def _resumable(
     files: Any = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in source]
     if config.input == "-":  # spooled anew by each run
         files = sha256(source[0])
-    asked = [scorer.judge.digest, files, list(config.criteria), scorer.reference, config.explain, processes.size]
+    asked = [scorer.judge.digest, files, list(config.criteria), config.explain, processes.size]
     key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:8]
     parts = [out.with_name(f".{out.name}.{key}.{rank}.part") for rank in range(processes.size)]
     done = processes.from_first(lambda: [_whole_portions(part) for part in parts])
@@ -288,12 +272,12 @@ def _to_parquet(draft: Path, out: Path) -> None:
         raise ValueError(f"out={out}: the rows do not fit in a table ({error!s:.120}); write .jsonl") from None
 
 
-def _files(source: str, setting: str) -> list[Path]:
-    """The files that ``setting`` names, fetched where they are on the hub."""
+def _files(source: str) -> list[Path]:
+    """The files that ``in`` names, fetched where they are on the hub."""
     try:
         return formats.data_files(place_of(source))
     except ValueError as error:
-        raise ValueError(str(error).replace("data.path=", f"{setting}=")) from None
+        raise ValueError(str(error).replace("data.path=", "in=")) from None
 
 
 def _rows(files: Sequence[Path]) -> Iterator[tuple[str, Any]]:
@@ -310,11 +294,6 @@ def _read(row: Any, criteria: Sequence[str]) -> Asked | RecordError:
         return read_row(row, criteria)
     except RecordError as error:
         return error
-
-
-def _above(score: Reward, other: Reward) -> float | None:
-    """The probability that the user prefers what has ``score``."""
-    return None if score is None or other is None else float(expit(score - other))
 
 
 def _effects(asked: Asked, scores: Sequence[Reward], without: Sequence[Sequence[Reward]]) -> dict[str, Any]:

@@ -229,14 +229,6 @@ def test_files_are_scored_without_the_packages_of_a_server():
     subprocess.run([sys.executable, "-c", words], check=True)
 
 
-def test_a_reference_gives_the_probability_to_be_above_its_median(folder, tmp_path):
-    reference = write(tmp_path / "ref.jsonl", [{"prompt": "x", "responses": ["one", "two two", "three"]}])
-    scores = score(folder, [{"prompt": "x", "responses": ["one", "two two", "three"]}], tmp_path)[0]["scores"]
-    (row,) = score(folder, [{"prompt": "x", "response": "y"}], tmp_path, f"reference={reference}")
-    expected = torch.sigmoid(torch.tensor(row["score"] - sorted(scores)[1])).item()
-    assert row["p_above_reference"] == pytest.approx(expected, abs=1e-6)
-
-
 def test_a_column_that_is_nearly_criteria_is_named(folder, tmp_path, caplog):
     score(folder, [{"prompt": "x", "response": "y", "critera": "short"}], tmp_path)
     assert "its column critera is not read; did you mean criteria?" in caplog.text
@@ -248,8 +240,6 @@ def test_a_head_that_compares_says_so(command, make_model, tokenizer, tmp_path):
     write(tmp_path / "rows.jsonl", ROWS[:1])
     code, _, errors = command("score", f"model={path}", "in=rows.jsonl", "out=x.jsonl")
     assert code == 2 and "compares responses and gives a single one no score" in errors
-    code, _, errors = command("score", f"model={path}", "in=rows.jsonl", "out=x.jsonl", "reference=rows.jsonl")
-    assert code == 2 and "reference=rows.jsonl" in errors and "head=late" in errors
     rows = [{"prompt": "x", "answer_1": "a", "answer_2": "b b"}, {"prompt": "x", "response": "a"}]
     pair, single, long = score(path, [*rows, {"prompt": "x", "chosen": "a", "rejected": "b " * 500}], tmp_path)
     logit = pair["scores"][0]
