@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import pandas as pd
@@ -152,7 +150,7 @@ def as_results(found: Found, judges: Sequence[OpenedJudge]) -> list[Result]:
 def write_all(
     config: EvaluateConfig, found: Sequence[Found], judges: Sequence[OpenedJudge], results: list[Result], show: bool
 ) -> None:
-    """One card of all benchmarks, a table each, ``results.json``, RewardBench's file, and the model card's numbers."""
+    """One card of all benchmarks, a table each, ``results.json``, and the model card's numbers."""
     out, parts = Path(config.run_dir), ["# Public benchmarks\n"]
     write_results(out, results, judges[0].facts() | {"seed": config.seed, "root": config.data.root})
     for each in found:
@@ -172,7 +170,6 @@ def write_all(
         if show:
             print_table(compared, f"{title}; p-values after Holm")
     path = replace_file(out / "benchmarks.md", "\n".join(parts))
-    write_rewardbench_2(out, found, judges[0])
     write_model_index(config, found, judges[0])
     log.info("benchmarks: %s", path)
 
@@ -187,16 +184,6 @@ def against(found: Sequence[Found], one: OpenedJudge, other: OpenedJudge) -> pd.
     for row, corrected in zip(rows, holm([row["p"] for row in rows]).tolist(), strict=True):
         row["p"] = corrected
     return pd.DataFrame(rows)
-
-
-def write_rewardbench_2(out: Path, found: Sequence[Found], opened: OpenedJudge) -> None:
-    """``reward_bench_2.json`` in the shape of allenai/reward-bench, scripts/run_v2.py."""
-    first = next((each.outcomes[0] for each in found if each.benchmark.name == "reward_bench_2"), None)
-    if first is not None:
-        facts = {"model": opened.name, "model_type": "Seq. Classifier", "chat_template": "tokenizer"}
-        parts = first.categories("accuracy")
-        subsets = {part[0]: fmean(point.value for point in first.of("accuracy", part)) for part in parts}
-        replace_file(out / "reward_bench_2.json", json.dumps(facts | subsets, indent=4, sort_keys=True))
 
 
 def write_model_index(config: EvaluateConfig, found: Sequence[Found], opened: OpenedJudge) -> None:

@@ -1,9 +1,8 @@
-"""Tables as Markdown, CSV and LaTeX files and in the terminal; numbers, captions and cells as they all show them."""
+"""Tables as Markdown and CSV files and in the terminal; numbers, captions and cells as they all show them."""
 
 from __future__ import annotations
 
 import csv
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -58,7 +57,7 @@ def markdown_text(frame: pd.DataFrame, caption: str = "") -> str:
     """A GitHub table with the caption in italics above it; ``|`` and line breaks in cells are kept inside the cell."""
     safe = frame.map(_markdown_cell).rename(columns=_markdown_cell)
     # Numbers are formatted here already: tabulate would otherwise rewrite text such as 1e3 or 007.
-    aligned = tuple(_aligned(frame, "right", "left"))
+    aligned = ["right" if pd.api.types.is_numeric_dtype(kind) else "left" for kind in frame.dtypes]
     table = safe.to_markdown(index=False, disable_numparse=True, colalign=aligned if len(frame) else None)
     line = " ".join(caption.split())
     return (f"_{line}_\n\n" if line else "") + str(table) + "\n"
@@ -76,25 +75,12 @@ def csv_text(frame: pd.DataFrame, caption: str = "") -> str:
     return (f'#,"{line}"\n' if line else "") + str(table)
 
 
-def latex_text(frame: pd.DataFrame, caption: str = "") -> str:
-    """A ``table`` with rules of booktabs, the caption above it; numbers are written as in Markdown.
-
-    Letters beyond ASCII are kept, for LuaLaTeX or XeLaTeX.
-    """
-    line = re.sub(r"([&%$#_{}])", r"\\\1", " ".join(caption.split())) or None
-    aligned, cells = "".join(_aligned(frame, "r", "l")), frame.map(cell_text)
-    table = cells.to_latex(index=False, escape=True, column_format=aligned, caption=line, position="htbp")
-    return f"% \\usepackage{{booktabs}}\n{table}"
-
-
 def write_table(
     folder: Path | str, name: str, frame: pd.DataFrame, caption: str = "", shown: pd.DataFrame | None = None
 ) -> None:
-    """Write ``name.md``, ``name.csv`` and ``name.tex`` under ``folder``; Markdown and LaTeX of ``shown``, if given."""
-    people = frame if shown is None else shown
-    replace_file(Path(folder) / f"{name}.md", markdown_text(people, caption))
+    """Write ``name.md`` and ``name.csv`` under ``folder``; Markdown of ``shown``, if given."""
+    replace_file(Path(folder) / f"{name}.md", markdown_text(frame if shown is None else shown, caption))
     replace_file(Path(folder) / f"{name}.csv", csv_text(frame, caption))
-    replace_file(Path(folder) / f"{name}.tex", latex_text(people, caption))
 
 
 def print_table(frame: pd.DataFrame, title: str, file: TextIO | None = None) -> None:
@@ -109,10 +95,6 @@ def print_table(frame: pd.DataFrame, title: str, file: TextIO | None = None) -> 
         table.add_row(*(Text(cell_text(value)) for value in row))  # Text: brackets in a name would be read as markup
     console.print(Text(title, style="italic"))
     console.print(table)
-
-
-def _aligned(frame: pd.DataFrame, numeric: str, other: str) -> list[str]:
-    return [numeric if pd.api.types.is_numeric_dtype(kind) else other for kind in frame.dtypes]
 
 
 def cell_text(value: Any) -> str:
