@@ -34,7 +34,7 @@ ENTRY_POINTS = {
     "bank": ("crm.leaderboard.config:BankBuildConfig", "crm.leaderboard.bank.run:run_bank"),
     "bank_score": ("crm.leaderboard.config:BankScoreConfig", "crm.leaderboard.bank_score:run_bank_score"),
     "best_of_n": ("crm.rewards.config:BestOfNConfig", "crm.rewards.best_of_n:run_best_of_n"),
-    "serve": ("crm.rewards.serve_config:ServeConfig", "crm.rewards.server:run_server"),
+    "serve": ("crm.rewards.config:ServeConfig", "crm.rewards.server:run_server"),
     "score": ("crm.rewards.config:ScoreConfig", "crm.rewards.score_file:run_score"),
 }
 """The settings of every command, and the function that takes them once they are checked."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from crm.config import setting
 from crm.judges.config import AnyJudgeConfig
 from crm.leaderboard.config import BankConfig, settle_bank
-from crm.web import ServerConfig
+from crm.rewards.config import ServerConfig
 
 
 @dataclass

@@ -1,13 +1,14 @@
-"""Settings of `score.py` and `best_of_n.py`."""
+"""Settings of `score.py`, `best_of_n.py` and `serve.py`."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from omegaconf import MISSING
 
-from crm.config import setting
+from crm.config import Settings, setting
 from crm.judges.config import AnyJudgeConfig
 from crm.leaderboard.config import BankConfig, settle_bank
 
@@ -57,3 +58,36 @@ class BestOfNConfig(AnyJudgeConfig):
         settle_bank(self.bank, self.checkpoint if self.candidates is None else None)
         self.require((self.devices, self.nodes) == (1, 1), "devices", "1: one process reads everything")
         self.require(all(map(str.strip, self.criteria)), "criteria", "no blank ones")
+
+
+HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*")
+
+
+@dataclass
+class ServerConfig(Settings):
+    """What a command that serves takes."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 lets other machines in."""
+    hosts: list[str] = field(default_factory=list)
+    """Host names to answer to besides those of this machine, without a port.
+
+    With none, a server on a loopback address answers to the names of this machine alone, any other to every name.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in self.hosts:
+            if not HOST_NAME.fullmatch(name):
+                raise self.refused("hosts", "names such as leaderboard.example.org, without scheme and port", name)
+
+
+@dataclass
+class ServeConfig(AnyJudgeConfig, ServerConfig):
+    """``serve.py``."""
+
+    port: int = setting(8000, at_least=1, at_most=65535)
+    name: str | None = None
+    """What requests call the model; null takes the checkpoint as it was given, or the judge's name."""
+    queue_rows: int = setting(4096, at_least=1, unit="readings")
+    """Readings that may wait; a request beyond them is answered with 503 at once."""

@@ -22,9 +22,9 @@ from scipy.special import expit
 from crm import __version__
 from crm.io.installed import commit
 from crm.judges.open import check_judge, open_judge
+from crm.rewards.config import ServeConfig
 from crm.rewards.rl import openrlhf_group
 from crm.rewards.scoring import Group, Pair, Reward, Rewards, criteria_texts
-from crm.rewards.serve_config import ServeConfig
 from crm.schema import RecordError, Texts, Turns
 from crm.web import Body, BodyLimit, KnownHosts, bound, request_mistake, serve
 
