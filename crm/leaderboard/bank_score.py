@@ -26,7 +26,6 @@ from crm.io.files import shown_path
 from crm.io.processes import Processes, start
 from crm.io.rows import Intake
 from crm.judges.judge import Judge
-from crm.judges.llm_judge import NOT_ASKED
 from crm.judges.open import PREDICTIONS, REPLIES, check_judge, open_judge
 from crm.leaderboard.bank.bank import Bank
 from crm.leaderboard.bank.opening import open_bank
@@ -58,10 +57,10 @@ def run_bank_score(config: BankScoreConfig) -> CriteriaMatrix:
     elif config.judge.name == "traits":
         matrix.count(list(MEASURES), config.progress)
     elif config.judge.name == "llm":
-        _by_llm(config, matrix, _judged(pool, config.counted))
+        _by_llm(config, matrix, _judged(pool))
     else:
         blind = config.judge.name == "reward_model"
-        _by_judge(config, matrix, [QUALITY] if blind else _judged(pool, config.counted))
+        _by_judge(config, matrix, [QUALITY] if blind else _judged(pool))
     missing: defaultdict[str, list[float]] = defaultdict(list)
     for name, column in matrix.columns.items():
         missing[column.by].append(float(np.isnan(matrix.raw(name)).mean()))
@@ -70,13 +69,11 @@ def run_bank_score(config: BankScoreConfig) -> CriteriaMatrix:
     return matrix
 
 
-def _judged(pool: Sequence[Criterion], counted: bool) -> list[Criterion]:
-    """The criteria that a judge scores."""
-    found = [each for each in pool if counted or each.name not in MEASURES]
+def _judged(pool: Sequence[Criterion]) -> list[Criterion]:
+    """The criteria that a judge scores: those that cannot be counted. Raises ``ValueError`` where all can."""
+    found = [each for each in pool if each.name not in MEASURES]
     if not found:
-        raise ValueError("pool: all of its criteria can be counted (judge=traits); add counted=true to judge them too")
-    if left := len(pool) - len(found):
-        log.info("%d criteria are left to counting (judge=traits); counted=true judges them too", left)
+        raise ValueError("pool: all of its criteria can be counted (judge=traits); name others")
     return found
 
 
@@ -128,12 +125,8 @@ def _tell(keys: Sequence[str], cells: Cells, failures: Mapping[str, Outcome[Grad
     """Log what became of every response. Raises ``ValueError`` where none is graded."""
     without = [key for key, row in zip(keys, np.isnan(cells), strict=True) if row.all()]
     kinds = Counter(str(failures[key].failure) if key in failures else "cannot tell" for key in without)
-    unanswered = {kind: count for kind, count in kinds.items() if kind in NOT_ASKED}
-    unread = {kind: count for kind, count in kinds.items() if kind not in (*NOT_ASKED, "cannot tell")}
-    summary = f"{len(keys) - len(without):,} of {len(keys):,} responses graded; {kinds['cannot tell']:,} cannot tell"
-    for word, found in (("unreadable", unread), ("unanswered", unanswered)):
-        detail = ", ".join(f"{kind} {count:,}" for kind, count in sorted(found.items()))
-        summary += f", {sum(found.values()):,} {word}" + (f" ({detail})" if detail else "")
+    lost = "".join(f", {kind} {count:,}" for kind, count in sorted(kinds.items()))
+    summary = f"{len(keys) - len(without):,} of {len(keys):,} responses graded{lost}"
     such = {str(each.failure): f"{each.failure}: {each.detail}" for each in failures.values()}
     if len(without) == len(keys):
         raise ValueError(f"judge=llm: {summary}; such as {'; '.join(such.values())}")
@@ -195,28 +188,27 @@ def _by_people(matrix: CriteriaMatrix, pool: Sequence[Criterion], path: Path) ->
     Raises ``ValueError`` naming file and line for a row that cannot be read, and where no row is about the bank.
     """
     known, bank = {each.name.casefold(): each for each in pool}, matrix.bank
-    ids = {query.id: query.id for query in bank.queries}
-    by_text = {prompt_key(query.prompt): query.id for query in bank.queries}
+    places = {key: query.id for query in bank.queries for key in (query.id, prompt_key(query.prompt))}
     found: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
-    others: dict[bool, str] = {}
+    others: Counter[str] = Counter()
 
-    def parse(row: dict[str, Any], _line: int) -> bool:
+    def parse(row: dict[str, Any], _line: int) -> None:
         given, model = (str(row[filled_column(row, [column])]) for column in ("criterion", "model"))
         name = given.casefold()
         if name not in known:
             raise RecordError("criterion", f"{short(given)} is not in the pool{nearest(name, known)}")
         query = str(row.get("query_id") or prompt_cell(row)[1])
-        key = ids.get(query) or by_text.get(prompt_key(turn("user", query)))
+        key = places.get(query) or places.get(prompt_key(turn("user", query)))
         score = validated(FiniteFloat, row.get("score"), "score")
-        if key is None or model not in bank.responses:
-            unknown = f"model {short(model)}{nearest(model, bank.responses)}" if key else f"query {short(query)}"
-            others.setdefault(key is None, unknown)
-            return False
-        found[name, key, model].append(score)
-        return True
+        if key is None:
+            others[f"query {short(query)}"] += 1
+        elif model not in bank.responses:
+            others[f"model {short(model)}{nearest(model, bank.responses)}"] += 1
+        else:
+            found[name, key, model].append(score)
 
-    about = Counter(Intake(strict=True).rows(path, parse))
-    such = f", such as {', '.join(others.values())}" if others else ""
+    list(Intake(strict=True).rows(path, parse))
+    such = f", such as {', '.join([*others][:2])}" if others else ""
     if not found:
         raise ValueError(f"ratings={path}: no row is about a query and a model of bank {bank.name!r}{such}")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -224,5 +216,5 @@ def _by_people(matrix: CriteriaMatrix, pool: Sequence[Criterion], path: Path) ->
     columns = [_column(known[name], f"people ({shown_path(path)})", digest) for name in names]
     responses = [(query.id, who) for query in bank.queries for who in bank.authors]
     matrix.add(columns, [[np.mean(found.get((name, *place), [np.nan])) for name in names] for place in responses])
-    kinds = len(names), about[True], about[False], such
-    log.info("%d criteria: %d ratings; %d rows are about other queries or models%s", *kinds)
+    counts = len(names), sum(map(len, found.values())), others.total(), such
+    log.info("%d criteria: %d ratings; %d rows are about other queries or models%s", *counts)

@@ -128,8 +128,6 @@ class BankScoreConfig(AnyJudgeConfig):
     bank: BankConfig = field(default_factory=BankConfig)
     pool: str | None = None
     """YAML file of criteria (name, more, less, definition); null: the 66 of the package."""
-    counted: bool = False
-    """Have the judge score those criteria too that can be counted."""
     ratings: str | None = None
     """File of people's ratings: query, model, criterion, score."""
     dry_run: bool = False
