@@ -38,13 +38,13 @@ train config=no.yaml                                | config=no.yaml: no such fi
 evaluate config=mine.yaml                           | config=mine.yaml: settings of train.py; for its model, checkpoint=
 train config=conf                                   | while parsing
 train --config-path={here} --config-name=mine       | config=<file> reads settings from a file
-train --config-dir=recipes experiment=mine          | optimizer.learning_rate: no such setting; its name is optimizer.lr
+train --config-dir=recipes experiment=mine          | Key 'learning_rate' not in 'OptimizerConfig'
 train data=one.jsonl,capitals.csv                   | put them into one, data=<folder>, or -m runs a job for each
 train data=[one.jsonl,capitals.csv]                 | put them into one, data=<folder>
 train --nope                                        | nope: no such setting
 train -x                                            | -x: no such option; settings are written name=value
 train -m hydra/launcher=joblb seed=1,2              | its plugin is missing: pip install 'crm-leaderboard[sweeps]'
-train -m optimizer.lr=interval(0,1)                 | interval(...): searching is Optuna's, hydra/sweeper=optuna
+train -m optimizer.lr=interval(0,1)                 | BasicSweeper does not support sweep type : INTERVAL
 train -m seed=1,                                    | quote the value, and the whole for the shell: 'seed="1,"'
 train -m hydra.sweep.dir=/proc/x seed=1,2           | /proc/x: No such file or directory; name another place
 train data=file "data.path=it's.jsonl"              | for the shell: 'data.path="it'"'"'s.jsonl"'

@@ -48,12 +48,10 @@ def undashed(words: Sequence[str]) -> list[str]:
 
 
 def check_options(words: Sequence[str], command: str) -> None:
-    """Raise ``ValueError`` for an option that no command has, for a value without a name, and for a path alone."""
+    """Raise ``ValueError`` for an option that no command has, and for a path alone."""
     for before, word in zip(["", *words], words, strict=False):
         if word.startswith("-") and not OPTIONS.fullmatch(word):
             raise ValueError(f"{word}: no such option; settings are written name=value, --help lists them")
-        if word.startswith("="):
-            raise ValueError(unread(word))
         alone = not before.startswith("-") or before in ("-m", "--multirun")
         if alone and "=" not in word and word[:1] not in ("-", "~", "") and ("/" in word or Path(word).exists()):
             raise ValueError(f"{word}: a path needs the name of a setting; write {_path_setting(word, command)}={word}")
@@ -79,10 +77,8 @@ def unread(word: str) -> str:
     found = NAMED.fullmatch(word)
     if found is None or found[2] == "":
         how = "write name=value, lists as [a,b]"
-    elif found[2][0] == "{":
-        how = f'write mappings as \'{found[1]}=["key=value","other key=value"]\''
-    elif found[2][0] in "[(":
-        how = """quote texts inside and the whole: 'name=["it is so"]'"""
+    elif found[2][0] in "[({":
+        how = """quote texts inside and the whole: 'name=["it is so"]', a mapping as 'name=["key=value"]'"""
     else:
         how = f"quote the value, and the whole for the shell: {quoted(word)}"
     return f"{word or repr('')}: cannot be read as a setting; {how}"
@@ -118,11 +114,6 @@ def _explain_hydra(error: HydraException, groups: Sequence[str]) -> str:
     if found := re.search(r"Could not override '([^@]+?)(@.*)?'\.\s+(No match|Did you mean)", message):
         known = f"there are {', '.join(groups)}{nearest(found[1], groups)}"
         return f"{found[1]}: no such group of this command, {known}"
-    if found := re.search(r"(In '.*'): ConfigKeyError.*full_key: (\S+)", message, re.DOTALL):
-        return f"{found[1]}: {found[2]}: no such setting; its name is {SAME.get(found[2], 'in --help')}"
-    if found := re.search(r"BasicSweeper does not support sweep type : (\w+)", message):
-        kind = found[1].lower().removesuffix("_sweep")
-        return f"{kind}(...): searching is Optuna's, hydra/sweeper=optuna; or list the values: name=a,b"
     return ""
 
 

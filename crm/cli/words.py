@@ -115,9 +115,7 @@ def rewrite_aliases(words: Sequence[str], known: Collection[str], command: str) 
         if target == "logger" and value.strip(QUOTES) in ("none", "[]"):
             value = "csv"  # the least that a run writes
         if equals and name not in known and (target in known or target.startswith("hydra.")):
-            tiny = target == "optimizer.lr" and not any(map(_names_model, words))
-            note = "; where optimizer.name=muon (model=tiny), the matrices have optimizer.matrix_lr" * tiny
-            print(f"{command}: {word} is read as {target}={value}{note}", file=sys.stderr)
+            print(f"{command}: {word} is read as {target}={value}", file=sys.stderr)
             word = f"{target}={value}"
         elif equals and name not in known and name in ANSWERS and {"schedule", "weights"} & {*known}:
             raise ValueError(f"{name}: no such setting; {ANSWERS[name]}")
@@ -163,8 +161,8 @@ def _names_model(word: str) -> bool:
 def rewrite(words: Sequence[str]) -> list[str]:
     """The words with ``data=<path>`` as ``data=file data.path="<path>"``; options of ``conf/data`` stay.
 
-    In a sweep, paths between commas are a job each. Raises ``ValueError`` for a path that does not exist, for paths
-    beside options, and where ``data.path`` is given too.
+    In a sweep, paths between commas are a job each. Raises ``ValueError`` for a path that does not exist, and where
+    ``data.path`` is given too.
     """
     return [new for word in words for new in (_data(word, words) if word.startswith("data=") else [word])]
 
@@ -176,11 +174,8 @@ def _data(word: str, words: Sequence[str]) -> list[str]:
     listed = [] if Path(value).exists() else value.strip("[]").split(",")
     if len(listed) > 1 and values == [value] and all(Path(each.strip()).exists() for each in listed):
         raise ValueError(f"{word}: one file or folder; put them into one, data=<folder>, or -m runs a job for each")
-    if not paths:
+    if len(paths) < len(values):  # options, which Hydra knows
         return [word]
-    if len(paths) < len(values):
-        option = next(each for each in values if each not in paths)
-        raise ValueError(f"{word}: {paths[0]} is a path and {option} an option; sweep over one kind at a time")
     if other := next((given for given in words if given.startswith("data.path=")), None):
         raise ValueError(f"{word} {other}: both name the data; leave one of them out")
     for path in paths:
