@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, pstdev
 
+import numpy as np
 from rich.progress import track
 
 from crm.benchmarks.catalogue import Benchmark
@@ -39,9 +40,11 @@ SHOWN = {
 
 def sampled(items: list[Item], size: int) -> list[Item]:
     """``size`` items (0: all) in their order, drawn by id, so that every judge has the same; of users, all of some."""
+    if not size:
+        return items
     keys = {_sampling_key(item) for item in items}
     drawn = sorted(keys, key=lambda key: (generator(0, 0, key, "benchmark").random(), key))
-    taken = set(drawn[:size] if size else drawn)
+    taken = set(drawn[:size])
     return [item for item in items if _sampling_key(item) in taken]
 
 
@@ -100,14 +103,13 @@ def judged(
     done = processes.from_first(lambda: _scores(path))
     missing = processes.share([item for item in items if item.id not in done])
     rewards = Rewards(opened.judge)
-    score = _scorer(benchmark, rewards)
     starts, hidden = range(0, len(missing), PORTION), not (progress and processes.first)
     with part_of(path, processes.rank).open("a", encoding="utf-8") as file:
         for at in track(starts, f"{benchmark.name} ({SHOWN[kind]})", disable=hidden, transient=True):
             portion = missing[at : at + PORTION]
-            rows = list(zip(portion, score(portion), strict=True))
-            answered = [row for row in rows if row[0].group() not in rewards.unanswered]
-            file.write("".join(json.dumps([item.id, own]) + "\n" for item, own in answered))
+            for item, own in zip(portion, _scored(benchmark, rewards, portion), strict=True):
+                if item.group() not in rewards.unanswered:
+                    file.write(json.dumps([item.id, own]) + "\n")
             file.flush()
     processes.wait()
     done = processes.from_first(lambda: _scores(path))
@@ -120,19 +122,13 @@ def _scores(path: Path) -> dict[str, list[float | None]]:
     return dict(map(json.loads, joined_lines(path)))
 
 
-def _scorer(benchmark: Benchmark, rewards: Rewards) -> Callable[[Sequence[Item]], Scores]:
+def _scored(benchmark: Benchmark, rewards: Rewards, items: Sequence[Item]) -> Scores:
     """A score for each response; where a judge has to say the same in both orders, the sum of its two verdicts."""
     if rewards.pointwise or not benchmark.both_orders:
-        return lambda items: rewards.of_groups([item.group() for item in items])
-
-    def verdicts(items: Sequence[Item]) -> Scores:
-        both = rewards.in_both_orders([Pair(item.group(), 0, 1) for item in items])
-        sums = [
-            None if ab is None or ba is None else float((ab > 0) - (ab < 0) + (ba > 0) - (ba < 0)) for ab, ba in both
-        ]
-        return [[value, None if value is None else -value] for value in sums]
-
-    return verdicts
+        return rewards.of_groups([item.group() for item in items])
+    both = rewards.in_both_orders([Pair(item.group(), 0, 1) for item in items])
+    sums = [None if ab is None or ba is None else float(np.sign(ab) + np.sign(ba)) for ab, ba in both]
+    return [[value, None if value is None else -value] for value in sums]
 
 
 def blind_outcomes(benchmark: Benchmark, items: Sequence[Item]) -> list[Outcome]:
