@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from crm.data.catalogue import OWN
 from crm.data.comparisons import SUITES, WITHOUT_EFFECT, fixed_suites, parse_suite, suite_names
 from crm.data.load import load_data
 from crm.data.splits import Splits
@@ -124,21 +123,15 @@ def read_suites(opened: OpenedJudge, suites: Suites, config: EvaluateConfig, pro
 
 def _check_verdicts(found: SuiteReadings, opened: OpenedJudge, suites: Suites, judge: str) -> None:
     unread = sum(found.left_out.values())
-    if not found.predictions and unread:
-        raise ValueError(
-            f"judge={judge}: all {unread} readings are left out ({opened.judge.left_out}), so there is "
-            "nothing to evaluate; the log says why"
-        )
-    if not found.predictions:
+    if not (found.predictions or unread):
         raise ValueError(f"suite: {', '.join(suites)}: no comparison to evaluate; choose suites that this data fills")
     if not any(sample.judged for samples in to_samples(found.predictions).values() for sample in samples):
         kinds = Counter(row.failure for row in found.predictions if row.failure is not None)
         kinds[opened.judge.left_out] += unread
         counted = ", ".join(f"{kind} {count}" for kind, count in kinds.most_common() if count)
-        raise ValueError(
-            f"judge={judge}: no comparison has a verdict ({len(found.predictions)} readings: {counted}), so "
-            f"there is nothing to evaluate; {NO_VERDICT if judge == 'llm' else 'take another judge'}"
-        )
+        why = f"no comparison has a verdict ({len(found.predictions)} readings: {counted})"
+        way_out = NO_VERDICT if judge == "llm" and found.predictions else "the log says why"
+        raise ValueError(f"judge={judge}: {why}; {way_out}")
 
 
 def _check_recorded(config: EvaluateConfig) -> None:
@@ -149,8 +142,6 @@ def _check_recorded(config: EvaluateConfig) -> None:
             f"data.path={path!r}: {config.checkpoint} was trained on this file, and it is gone; name the data to "
             "evaluate on: data=<file or folder>, or data=simulation"
         )
-    if config.data.split == "all" and config.data.name in OWN and path != record.get("path"):
-        log.info("data.split=all: every row or test file of %s is read; data.split=auto takes a held-out part", path)
     if config.data.name == "simulation" and record.get("name") != "simulation":
         log.warning("data=simulation: simulated votes, not yours; to evaluate on your own: data=<file or folder>")
 

@@ -159,7 +159,6 @@ def test_a_row_for_every_suite_judge_and_pair(three: list[EvaluatedJudge], tmp_p
     assert paired.loc[("D+", "near", "poor"), "verdict"] == "near is better"
     text = (tmp_path / "paired.md").read_text()
     assert "<0.001" in text and "commit abc" in text
-    assert r"5 \% \& more" in (tmp_path / "judges.tex").read_text()
     write_judge_tables(tmp_path / "one", three[:1], {})
     assert not list(tmp_path.glob("one/paired.*")), "one judge has nobody to be compared with"
 
