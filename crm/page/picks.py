@@ -189,16 +189,12 @@ def _entry(text: str, liked: bool) -> PoolEntry:
 def _pick(place: int, given: Picked, seen: Contrasts) -> Pick:
     """Checked against what there is. Raises ``ValueError`` that names the pick."""
     queries, models, criteria = seen.values.shape
-    inside = given.query < queries and max(given.left, given.right) < models and given.left != given.right
-    if not inside or any(offered >= criteria for offered in given.offered):
+    there = given.query < queries and max(given.left, given.right) < models and given.left != given.right
+    named = max(given.offered, default=0) < criteria and (given.reason is None or given.reason in given.offered)
+    if not (there and named and np.isfinite(seen.difference(given.query, given.left, given.right)).all()):
         raise ValueError(f"picks: number {place + 1} is of an answer or a criterion that is not there; pick again")
     pair = Pair(given.query, given.left, given.right, given.random)
-    if not np.isfinite(seen.difference(pair.query, pair.left, pair.right)).all():
-        raise ValueError(f"picks: number {place + 1} has an answer that the judge could not read; pick again")
-    try:
-        return Pick(pair, given.choice, tuple(given.offered), given.reason)
-    except ValueError as error:
-        raise ValueError(f"picks: number {place + 1}: {error}") from None
+    return Pick(pair, given.choice, tuple(given.offered), given.reason)
 
 
 def _counts(seen: Contrasts, baseline: int) -> dict[str, Any]:

@@ -89,12 +89,6 @@ class Ranking:
                 found += [each.counted for each in read] or [f"{by:g} x {line}"]
         return found
 
-    def logits(self, model: str) -> dict[str, float]:
-        """By query id: log-odds that the model's response is preferred to the baseline's, where it was read."""
-        column = self.used.logits[:, self.used.models.index(model)].tolist()
-        rows = zip(self.used.queries, column, strict=True)
-        return {query: value for query, value in rows if not math.isnan(value)}
-
 
 class Ranker:
     """Rankings of one bank by one scorer, for any number of threads."""
@@ -187,17 +181,18 @@ def duels(ranking: Ranking, model: str) -> list[dict[str, Any]]:
         others = ", ".join(name for name in part.authors if name != part.baseline)
         why = "is the baseline, which has no comparison with itself" if model == part.baseline else "is not ranked here"
         raise ValueError(f"model: {short(model)} {why}; choose one of {others}")
-    logits = ranking.logits(model)
+    used = ranking.used
+    chances = dict(zip(used.queries, expit(used.logits[:, used.models.index(model)]).tolist(), strict=True))
     found = [
         {
             "query_id": query.id,
             "query": "\n\n".join(turn.content for turn in query.prompt),
             "response": part.responses[model][query.id],
             "baseline_response": part.responses[part.baseline][query.id],
-            "probability": float(expit(logits[query.id])),
+            "probability": chances[query.id],
         }
         for query in part.queries
-        if query.id in logits
+        if not math.isnan(chances.get(query.id, math.nan))
     ]
     return sorted(found, key=lambda duel: (-duel["probability"], duel["query_id"]))
 

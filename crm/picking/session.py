@@ -68,10 +68,6 @@ class Pick:
     offered: tuple[int, ...] = ()
     reason: int | None = None
 
-    def __post_init__(self) -> None:
-        if self.reason is not None and self.reason not in self.offered:
-            raise ValueError(f"reason: {self.reason} was not offered; there were {list(self.offered)}")
-
 
 @dataclass(frozen=True)
 class Session:
