@@ -152,6 +152,8 @@ def run_command(name: str) -> None:
         print(f"{script(name)}: {str(stop) or 'stopped; what was written stays'}", file=sys.stderr)
         code = 130
     except Exception as error:
+        if "srun" in str(error) and SweepFolder.current is not None:
+            error = ValueError("hydra/launcher=slurm: no srun here; run it where SLURM is, or leave out hydra/launcher")
         if not isinstance(error, MISTAKES) and SweepFolder.current is None:
             raise
         _report(name, error)
