@@ -60,6 +60,8 @@ def check_judge(config: AnyJudgeConfig) -> None:
         from crm.model.folders import check_reachable
 
         check_reachable(str(config.judge.path), config.judge.revision, "judge")
+    if config.judge.name == "llm":
+        config.judge.api_key()
 
 
 def open_judge(config: AnyJudgeConfig, *, blind: bool = False) -> OpenedJudge:

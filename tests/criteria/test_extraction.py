@@ -26,7 +26,7 @@ from crm.criteria.prompts import (
     cut,
     subjective_messages,
 )
-from crm.endpoint.client import ChatClient, Outcome
+from crm.endpoint.client import ChatClient, Outcome, response_format
 from crm.endpoint.replies import CallFailed, Reply, read_object
 from crm.picking.criteria import read_pool
 from crm.schema import Message, Preference
@@ -201,6 +201,14 @@ def test_a_grade_is_read_by_itself_and_never_guessed(text: str, expected: list[f
             grades(text)
     else:
         assert grades(text) == pytest.approx(expected, nan_ok=True)
+
+
+def test_the_form_that_a_server_is_given_allows_just_what_is_asked() -> None:
+    schema = response_format(grades_model(TWO))["json_schema"]["schema"]
+    assert list(schema["properties"]) == schema["required"] == ["Humour", "Expert depth"]
+    allowed = schema["properties"]["Humour"]["anyOf"]
+    assert allowed == [{"maximum": 10, "minimum": 1, "type": "integer"}, {"type": "null"}]
+    assert schema["additionalProperties"] is False
 
 
 def test_the_response_is_material_and_the_definitions_are_in_the_task() -> None:

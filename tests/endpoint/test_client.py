@@ -90,14 +90,24 @@ def test_answers_are_paid_for_once_and_failures_asked_again(tmp_path: Path) -> N
         ReplyCache(tmp_path / "text")
 
 
-def test_an_invalid_reply_is_sent_back_once() -> None:
+@pytest.mark.parametrize("json_schema", [False, True])
+def test_an_invalid_reply_is_sent_back_once(json_schema: bool) -> None:
+    forms = []
+
     def answer(body: dict[str, Any], _: dict[str, str]) -> Answer:
+        forms.append(body.get("response_format"))
         last = body["messages"][-1]["content"]
         return completion(GOOD if "cannot be used: name: Field required" in last else "{}")
 
     with chat_endpoint(answer) as url:
-        assert client(url).ask_for(Wanted, [question("a")])[0].value == Wanted(name="x")
-        assert client(url).ask_for(Other, [question("a")])[0].failure == "wrong_schema"
+        asked = client(url, json_schema=json_schema)
+        assert asked.ask_for(Wanted, [question("a")])[0].value == Wanted(name="x")
+        assert asked.ask([question("a")], READ, "1")[0].failure == "wrong_schema"
+    properties = {"name": {"title": "Name", "type": "string"}}
+    schema = {"type": "object", "title": "Wanted", "properties": properties, "required": ["name"]}
+    strict = {"name": "Wanted", "strict": True, "schema": {**schema, "additionalProperties": False}}
+    expected = {"type": "json_schema", "json_schema": strict} if json_schema else None
+    assert forms == [expected, expected, None]
 
 
 @pytest.mark.parametrize("proxy", ["", "LiteLLM", "OpenRouter"])
@@ -139,6 +149,9 @@ def test_the_key_is_sent_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> Non
         pytest.raises(ValueError, match="the endpoint does not accept the key") as error,
     ):
         client(url).ask([question(str(number)) for number in range(20)], READ, "1")
+    assert "secret-7" not in str(error.value)
+    with pytest.raises(ValueError, match="key_variable: no environment variable") as error:
+        client("http://localhost/v1", key_variable="secret-7")
     assert "secret-7" not in str(error.value)
 
 

@@ -246,6 +246,13 @@ def test_failures_are_counted_and_what_got_no_reply_is_asked_again(chat: Chat, t
     assert chat.count == asked + asked // 5, "those without a reply, not those without a verdict"
 
 
+def test_a_wrong_setting_is_named_before_data_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crm.evaluation.run.load_data", lambda *_, **__: pytest.fail("read the data first"))
+    words = ("judge.model=x", "judge.base_url=http://127.0.0.1:9/v1", "judge.key_variable=NOT_SET")
+    with pytest.raises(ValueError, match=r"judge\.key_variable"):
+        evaluate(tmp_path, "llm", *words)
+
+
 def test_a_judge_without_any_verdict_has_no_table(chat: Chat, tmp_path: Path) -> None:
     """One without a verdict in one of two orders has none for the comparison."""
     chat.answer = lambda material: completion("Verdict: A" if longer(material) == "A" else "both are good")
