@@ -161,7 +161,7 @@ def unique_names(jobs: list[SweepJob], judges: Mapping[str, str]) -> dict[str, s
 
 
 def write_judge_tables(folder: Path, judges: Sequence[EvaluatedJudge], missing: Mapping[str, str]) -> None:
-    """Write ``judges`` and, for two judges or more, ``paired`` into ``folder``, each ``.md`` and ``.csv``.
+    """Write ``judges`` and, for two judges or more, ``paired`` into ``folder``, each ``.md``, ``.csv`` and ``.tex``.
 
     Names of ``judges`` are unique. ``missing`` gives the reason of every job without a result, by its name.
     """

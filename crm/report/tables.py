@@ -1,8 +1,9 @@
-"""Tables as Markdown and CSV files and in the terminal; numbers, captions and cells as they all show them."""
+"""Tables as Markdown, CSV and LaTeX files and in the terminal; numbers, captions and cells as they all show them."""
 
 from __future__ import annotations
 
 import csv
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -75,12 +76,21 @@ def csv_text(frame: pd.DataFrame, caption: str = "") -> str:
     return (f'#,"{line}"\n' if line else "") + str(table)
 
 
+def latex_text(frame: pd.DataFrame, caption: str = "") -> str:
+    """A ``table`` with rules of booktabs, for LuaLaTeX or XeLaTeX; numbers are written as in Markdown."""
+    line = re.sub(r"([&%$#_{}])", r"\\\1", " ".join(caption.split())) or None
+    table = frame.map(cell_text).to_latex(index=False, escape=True, caption=line, position="htbp")
+    return f"% \\usepackage{{booktabs}}\n{table}"
+
+
 def write_table(
     folder: Path | str, name: str, frame: pd.DataFrame, caption: str = "", shown: pd.DataFrame | None = None
 ) -> None:
-    """Write ``name.md`` and ``name.csv`` under ``folder``; Markdown of ``shown``, if given."""
-    replace_file(Path(folder) / f"{name}.md", markdown_text(frame if shown is None else shown, caption))
+    """Write ``name.md``, ``name.csv`` and ``name.tex`` under ``folder``; Markdown and LaTeX of ``shown``, if given."""
+    people = frame if shown is None else shown
+    replace_file(Path(folder) / f"{name}.md", markdown_text(people, caption))
     replace_file(Path(folder) / f"{name}.csv", csv_text(frame, caption))
+    replace_file(Path(folder) / f"{name}.tex", latex_text(people, caption))
 
 
 def print_table(frame: pd.DataFrame, title: str, file: TextIO | None = None) -> None:

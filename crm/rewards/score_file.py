@@ -204,10 +204,13 @@ def _write(scorer: Scorer, rows: Iterator[tuple[str, Any]], total: int, file: IO
     counts, portions = Counts(), iter(lambda: list(islice(rows, PORTION)), [])
     shown = progress and sys.stderr.isatty()
     for portion in track(portions, "scoring", math.ceil(total / PORTION), disable=not shown, transient=True):
+        tenths = 10 * counts.rows // total
         for row in scorer.score(portion):
             counts.add(row)
             file.write(_json(row) + "\n")
         file.flush()
+        if progress and not shown and 10 * counts.rows // total > tenths:
+            log.info("scored %d of %d rows", counts.rows, total)
     return counts
 
 

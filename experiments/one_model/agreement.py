@@ -41,7 +41,7 @@ MEAN, SUITE = "mean of aspects", "ratings"
 
 
 def run_agreement(config: EvaluateConfig) -> None:
-    """Write and print ``agreement.md/.csv`` of one judge."""
+    """Write and print ``agreement.md/.csv/.tex`` of one judge."""
     check_judge(config)
     responses, wordings = rated_responses(config)
     opened = open_judge(config, blind=config.criteria == "none")

@@ -66,6 +66,14 @@ def test_markdown_keeps_its_columns_whatever_the_cells_hold() -> None:
     assert markdown_text(frame.iloc[:0]).count("\n") == 2
 
 
+def test_latex_escapes_what_it_would_read_as_commands(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"d_%": [number(0.05, -0.1, 0.02), "a&b ≈ <c>"], "v": [-1.5, 2]})
+    write_table(tmp_path, "t", frame, "95 % of D_a")
+    lines = (tmp_path / "t.tex").read_text().splitlines()
+    assert r"\caption{95 \% of D\_a}" in lines and r"d\_\% & v \\" in lines
+    assert r"0.050 [-0.100, 0.020] & -1.500 \\" in lines and r"a\&b ≈ <c> & 2.000 \\" in lines
+
+
 def test_suite_table_shows_a_missing_suite_as_a_dash() -> None:
     def result(suite: str, n: int) -> Result:
         return Result(suite, "accuracy", 0.9, n, 0.01, 0.88, 0.92)
