@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -39,6 +41,9 @@ def _located(checkpoint: str) -> Path:
         return Path(checkpoint)
 
 
+log = logging.getLogger(__name__)
+MOST_TOKENS = 2048
+"""Of a sequence, where nothing else is asked for."""
 SIZES = {"vocab_size": 2048, "hidden_size": 128, "layers": 3, "heads": 4}
 """Of a model that is trained from scratch, where none are given."""
 
@@ -52,7 +57,7 @@ class ModelConfig(Settings, group="model"):
     """Hub id or local folder of a pretrained backbone."""
     revision: str | None = None
     """Commit or tag on the hub."""
-    max_length: int = setting(2048, at_least=16, unit="tokens")
+    max_length: int = setting(0, at_least=0, zero="2048, or all positions of a smaller model", unit="tokens")
     """Tokens a sequence; longer rows are dropped and counted."""
     vocab_size: int | None = setting(None, at_least=300, why="256 bytes and the controls")
     """This and the next three are sizes of a model trained from scratch; null with ``path``, which has its own."""
@@ -77,6 +82,7 @@ class ModelConfig(Settings, group="model"):
             self.path = str(Path(self.path).expanduser())  # type: ignore[arg-type]
         if self.path and (run := Path(self.path, "model", MANIFEST)).is_file():
             self.path = str(run.parent)
+        self.max_length = self.max_length or self._most_tokens()
         for name, size in SIZES.items():
             setattr(self, name, None if self.path is not None else getattr(self, name) or size)
         whole = self.path is not None or self.hidden_size % self.heads == 0  # type: ignore[operator]
@@ -88,6 +94,14 @@ class ModelConfig(Settings, group="model"):
             "lora_rank",
             "0 for a model without model.path: adapters need pretrained weights to adapt",
         )
+
+    def _most_tokens(self) -> int:
+        """Of a folder here with fewer positions, these."""
+        about = Path(self.path or "", "config.json")
+        positions = json.loads(about.read_text("utf-8")).get("max_position_embeddings") if about.is_file() else None
+        if positions and positions < MOST_TOKENS:
+            log.info("model.max_length=%d: %s has no more positions", positions, self.path)
+        return min(positions or MOST_TOKENS, MOST_TOKENS)
 
 
 @dataclass

@@ -130,8 +130,10 @@ def test_a_run_goes_on_from_the_weights_of_a_checkpoint(
     run: tuple[Path, TrainingOutcome, list[int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start = load_checkpoint(run[1].checkpoint)[0]
-    settings = ("loss=ranking", f"model.path={run[1].checkpoint}")
-    begun, _ = build_model(compose("train", [*TINY, *settings], tmp_path))
+    settings = ("loss=ranking", "model=pretrained", "data=simulation", f"model.path={run[1].checkpoint}")
+    config = compose("train", [*TINY, *settings], tmp_path)
+    assert config.model.max_length == 512, "its positions; 2048 where it has them"
+    begun, _ = build_model(config)
     assert all(torch.equal(weight, start.state_dict()[name]) for name, weight in begun.state_dict().items())
     with monkeypatch.context() as hub:
         hub.setattr(crm.training.train, "model_folder", lambda *_: run[1].checkpoint)
