@@ -14,7 +14,6 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from crm.cli.commands import script
 from crm.cli.mistakes import quoted
 from crm.criteria.topics import embed
-from crm.data.public.plain import by_bm25
 from crm.model.backbone import add_lora
 from crm.training.tracking import check_tracker
 from tests.conftest import Command
@@ -135,7 +134,6 @@ def test_a_wrong_command_ends_with_one_sentence(line: str, message: str, command
 
 MISSING: list[tuple[str, str, Callable[[], Any]]] = [
     ("tensorboard", "tensorboard", lambda: check_tracker(["csv", "tensorboard"])),
-    ("bm25s", "profiles", lambda: by_bm25("oak", ["Which oak?"])),
     ("sentence_transformers", "embeddings", lambda: embed(["oak"], model="x")),
     ("peft", "lora", lambda: add_lora(Mock(), 2, 2)),
 ]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from crm.data import own, table
 from crm.data.fields import Read
-from crm.data.public import constructed, plain, summeval
+from crm.data.public import constructed, llmbar, summeval
 from crm.data.splits import Splits
 from crm.io.hub import PREFIX, dataset_folder
 from crm.io.installed import check_known, plugin
@@ -60,9 +60,6 @@ OWN: dict[str, Source] = {
     "eval_rows": Source("the published evaluation rows", own.eval_rows, evaluation_only=True),
     "arena": Source("LMArena's public votes", own.arena),
     "trl": Source("chosen and rejected responses, as TRL's trainers take them", table.trl),
-    "personalized_rewardbench": Source(
-        "Personalized RewardBench, its rubrics withheld", plain.personalized_rewardbench, evaluation_only=True
-    ),
     "table": Source("a table of one's own with named columns", partial(table.read, columns={}, winners={})),
 }
 # fmt: off
@@ -74,7 +71,7 @@ PUBLIC: dict[str, Source] = {
     "concise_verbose": Source("a model asked to be concise, left alone, asked to be verbose",
         constructed.concise_verbose, "alpacaeval_concise_verbose", "CC-BY-NC-4.0",
         splits=constructed.load_concise_verbose),
-    "llmbar": Source("outputs of which one follows the instruction", plain.llmbar, "llmbar", "MIT",
+    "llmbar": Source("outputs of which one follows the instruction", llmbar.read, "llmbar", "MIT",
         evaluation_only=True),
 }
 # fmt: on

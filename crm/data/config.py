@@ -9,10 +9,9 @@ from typing import Any
 from crm.config import MAX_SEED, Settings, setting
 from crm.data.catalogue import MADE, OWN, SOURCES, source_named
 from crm.data.comparisons import DIRECTIONS, NOISES
-from crm.data.public.plain import PROFILES
 from crm.data.recognise import recognise
 from crm.io.installed import check_known
-from crm.schema import MAX_CRITERIA, SIDES
+from crm.schema import SIDES
 
 MIXED = tuple(name for name in SOURCES if name not in OWN)
 
@@ -38,7 +37,7 @@ class DataConfig(Settings, group="data"):
     validation: int = setting(0, at_least=0, zero="all")
     suite: int = setting(0, at_least=0, zero="all")
     max_words: int = setting(0, at_least=0, zero="all")
-    """Words kept of a response or a user's post (of the document, in SummEval)."""
+    """Words kept of a response (of the document, in SummEval)."""
     validation_fraction: float = setting(0.1, at_least=0, below=0.5)
     """Share of prompts, for sources without a split of their own."""
     test_fraction: float = setting(0.1, at_least=0, below=0.5, why="data.split=all evaluates every row")
@@ -51,10 +50,6 @@ class DataConfig(Settings, group="data"):
     """Stop at the first malformed row; false keeps the valid ones and counts the others."""
     seed: int = setting(1, at_least=0, at_most=MAX_SEED)
     """Seed of simulation, split and subsampling; apart from the seed of training."""
-    profile: str = setting("none", one_of=PROFILES)
-    """Of Personalized RewardBench: which of the user's earlier posts become the criteria."""
-    profile_posts: int = setting(10, at_least=1, at_most=MAX_CRITERIA)
-    """Posts shown at most."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,8 +67,6 @@ class DataConfig(Settings, group="data"):
         self.require(self.split == "auto" or self.name in OWN, "split", f"auto, but for {', '.join(OWN)}")
         sides = (self.winners or {}).values()
         self.require(set(sides) <= set(SIDES), "winners", f"a mapping to {', '.join(SIDES)}")
-        personal = self.name == "personalized_rewardbench"
-        self.require(personal or self.profile == "none", "profile", "none, but for Personalized RewardBench")
 
     def _recognise(self) -> None:
         """Take the name of the source that reads ``path``, and how it reads a table."""
@@ -95,10 +88,7 @@ class DataConfig(Settings, group="data"):
         return f"data={self.path or self.name}"
 
     def title(self) -> str:
-        """The source's name or file, its held-out part, and what the judge sees of a user where that is a choice."""
-        if self.name == "personalized_rewardbench":
-            posts = f" {self.profile_posts} posts" if self.profile in ("first", "bm25") else ""
-            return f"{self.name} (profile: {self.profile}{posts})"
+        """The source's name or file, and its held-out part."""
         place = (self.path or self.name).rstrip("/").removeprefix("hf://")
         whole = self.name not in OWN or OWN[self.name].evaluation_only or self.split == "all"
         return f"{Path(place).name}{'' if whole else ', held-out prompts'}"

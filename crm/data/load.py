@@ -14,7 +14,6 @@ from crm.data.catalogue import location, place_of, source_named, split_files, st
 from crm.data.comparisons import with_generic_criterion
 from crm.data.config import DataConfig
 from crm.data.own import load_prepared
-from crm.data.public.plain import personalized_rewardbench
 from crm.data.simulation.arena import lexicon_texts, simulate
 from crm.data.splits import Splits, split_by_prompt
 from crm.io.draws import grouped
@@ -51,7 +50,12 @@ def _load(config: DataConfig, criteria: str) -> Splits:
     else:
         splits = _fewer(_split(config), config, criteria)
     if not _any_criteria(splits):
-        raise ValueError(_without_criteria(config))
+        made = f"datasets/{stem(config.path or config.name)}"
+        raise ValueError(
+            f"{config.word}: no record has criteria, and no comparison can be made without; criteria=none gives every "
+            f"vote one general criterion; or write some with `python prepare.py {config.word} out={made}`, then read "
+            f"them with data={made}"
+        )
     return splits
 
 
@@ -92,22 +96,9 @@ def read_rows(config: DataConfig) -> tuple[list[Preference], Intake]:
 def read_source(config: DataConfig, reading: Intake) -> Iterator[Preference]:
     """The records of a source of the catalogue as they stream by, counted into ``reading``."""
     place = location(config.name, root=config.root, path=config.path)
-    if config.name == "personalized_rewardbench":
-        shown = {"profile": config.profile, "posts": config.profile_posts, "max_words": config.max_words}
-        return personalized_rewardbench(place, reading, **shown)  # type: ignore[arg-type]
     if config.name == "table":
         return table.read(place, reading, columns=config.columns or {}, winners=config.winners or {})
     return source_named(config.name).read(place, reading)
-
-
-def _without_criteria(config: DataConfig) -> str:
-    personal, made = config.name == "personalized_rewardbench", f"datasets/{stem(config.path or config.name)}"
-    shown = "data.profile=bm25 shows what the user asked before, " if personal else ""
-    return (
-        f"{config.word}: no record has criteria, and no comparison can be made without; "
-        f"{shown}criteria=none gives every vote one general criterion; or write some with `python prepare.py "
-        f"{config.word} out={made}`, then read them with data={made}"
-    )
 
 
 def _any_criteria(splits: Splits) -> bool:

@@ -25,7 +25,6 @@ COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("eval_rows", own.EVAL_FIELDS),
     ("arena", ("conversation_a", "conversation_b", "winner")),
     ("arena", ("prompt", "response_a", "response_b", *own.FLAGS)),
-    ("personalized_rewardbench", ("question", "chosen", "rejected", "rubric_aspects")),
 )
 """Sources and columns that their files have and others have not."""
 PROMPTS = ("prompt", "question", "query", "instruction", "input", "context", "post", "user_prompt", "user_query")

@@ -89,6 +89,4 @@ class PrepareConfig(Settings):
         for name in ("train", "validation", "suite"):
             why = "0 here, as every vote is prepared; make fewer of them when you train"
             self.data.require(not getattr(self.data, name), name, why)
-        posts = self.data.name == "personalized_rewardbench"
-        why = "0 here, as votes are prepared whole; cut them when you train"
-        self.data.require(posts or not self.data.max_words, "max_words", why)
+        self.data.require(not self.data.max_words, "max_words", "0 here, as votes are prepared whole; cut them later")

@@ -12,7 +12,6 @@ import pytest
 from crm.data import own, table
 from crm.data.config import DataConfig
 from crm.data.load import load_data
-from crm.data.public.plain import personalized_rewardbench
 from crm.io.rows import Intake
 from crm.schema import Message, Preference
 from tests.made_files import chat, write_rows
@@ -73,10 +72,6 @@ WITH_IDS: dict[str, tuple[Any, Any]] = {
             **{"idx": a + b, "prompt": "Why?", "criteria": ["short"], "preference": "model_a"},
             **{"model_a": chat("Why?", a), "model_b": chat("Why?", b)},
         },
-    ),
-    "personalized": (
-        personalized_rewardbench,
-        lambda a, b: {"id": a + b, "question": "Why?", "chosen": a, "rejected": b},
     ),
 }
 EVERY = READERS | WITH_IDS
@@ -230,7 +225,6 @@ BAD: dict[str, tuple[str, Row, str]] = {
         "conversation_a[0].content: is not one text; only conversations of text",
     ),
     "arena, two winners": ("arena 55k", {"winner_tie": 1}, "winner_tie: 2 of winner_model_a, winner_model_b"),
-    "personalized, profile": ("personalized", {"profile": 3}, "profile: expected a valid list, got 3"),
 }
 
 

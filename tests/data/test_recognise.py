@@ -48,7 +48,6 @@ HELPSTEER3 = {
 BY_AUTHOR = {"prompt": "Why?", "response_1": "Because.", "response_2": "So.", "model_1": "x", "model_2": "y"}
 CAPITALS = {"Question": "Why?", "Answer 1": "Because.", "Answer 2": "So.", "Preferred": "Answer 2"}
 CAPITAL_PAIR = {"Prompt": "Why?", "Chosen": "So.", "Rejected": "Because."}
-PERSONAL = {"id": "1", "question": "Why?", "chosen": "So.", "rejected": "Because.", "rubric_aspects": [], "profile": []}
 TWO = ["short", "kind"]
 TOPICS = {"a_criteria": TWO, "a_broad_criteria_topic": ["Length", "Tone"]}
 READ: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -72,7 +71,6 @@ READ: dict[str, tuple[str, str, dict[str, Any]]] = {
     "records, criteria": ("votes.jsonl", "records", EVERY["records"][1]("So.", "Because.") | {"criteria_a": TWO}),
     "train_rows, criteria": ("rows.jsonl", "train_rows", EVERY["train_rows"][1]("So.", "Because.") | TOPICS),
     "eval_rows, criteria": ("rows.jsonl", "eval_rows", EVERY["eval_rows"][1]("So.", "Because.") | {"criteria": TWO}),
-    "personalized_rewardbench": ("rows.json", "personalized_rewardbench", PERSONAL),
 }
 """File, source, row; in every one "So." is the better response, and with criteria they are short and kind."""
 

@@ -196,14 +196,3 @@ def test_every_vote_that_is_no_tie_is_evaluated(votes: Path, tmp_path: Path, cap
     held = document["run"]["rows"]["suite_D"]
     rows = read_predictions(document["run"]["files"]["D+"])
     assert accuracy["D+"].n == len(rows) // 2 < held
-
-
-def test_results_say_what_was_shown_of_a_user(tmp_path: Path) -> None:
-    row = {"question": "Which oil?", "chosen": "linseed oil", "rejected": "paint", "category": "diy"}
-    row |= {"profile": [{"text": "Oak?"}], "rubric_aspects": [{"aspect": "Food safe"}]}
-    path = write(tmp_path / "rows.jsonl", [{"id": index, **row, "question": f"Oil {index}?"} for index in range(3)])
-    data = ["data=file", f"data.path='{path}'"]
-    shown = {"data.profile=first": "(profile: first 10 posts)", "criteria=none": "(profile: none) (criteria=none)"}
-    for words, title in shown.items():
-        results = evaluate_votes(tmp_path, *data, words)
-        assert results[0].config == f"length (longer wins) on personalized_rewardbench {title}"
