@@ -37,7 +37,6 @@ from crm.training.sweeps import (
     FAILURE,
     SweepFolder,
     begin_job,
-    check_devices,
     entry_command,
     in_number_order,
     needs_own_process,
@@ -191,7 +190,6 @@ def _run(name: str, config: Any, command: Sequence[str]) -> float | None:
         elif finished_before(config):
             return validation_loss_of(Path(config.run_dir))
         command = [*command, "resume=true"] if config.resume else command
-        check_devices(config)
     if name in ON_DEVICES and needs_own_process(config.trainer.devices if name == "train" else config.devices):
         folder = run_in_own_process(command)
         return validation_loss_of(folder) if name == "train" else None

@@ -15,7 +15,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,15 +26,14 @@ from omegaconf import DictConfig, OmegaConf
 
 from crm.config import hydra_text
 from crm.io.files import replace_file
-from crm.training.config import TrainConfig
 from crm.training.resume import SUMMARY
 
 NOT_PASSED_ON = (
     *("hydra.mode", "hydra.run.", "hydra.sweep", "hydra/sweeper", "hydra.launcher", "hydra/launcher"),
     "hydra.output_subdir",
 )
-BASIC, JOBLIB, LOCAL = "BasicLauncher", "JoblibLauncher", "LocalLauncher"
-FAILURE, OVERRIDES, CONSOLE = "failure.txt", ".hydra/overrides.yaml", "console.log"
+BASIC = "BasicLauncher"
+FAILURE, OVERRIDES = "failure.txt", ".hydra/overrides.yaml"
 OUTCOMES = {"train": SUMMARY, "evaluate": "results.json"}
 """What a job of a command leaves when it has finished."""
 NUMBERS = ("validation_loss", "validation_accuracy", "validation_n", "steps", "seconds")
@@ -83,24 +81,6 @@ def launcher() -> str:
     return str(hydra.launcher._target_).rpartition(".")[2] if hydra.mode == RunMode.MULTIRUN else ""
 
 
-def check_devices(config: TrainConfig) -> None:
-    """Raise ``ValueError`` where jobs side by side would want the same devices."""
-    kind, trainer = launcher(), config.trainer
-    if kind != LOCAL and (kind != JOBLIB or HydraConfig.get().launcher.n_jobs == 1):
-        return
-    on_cpu = trainer.accelerator == "cpu"
-    if trainer.accelerator == "auto":
-        from crm.training.devices import training_device  # and torch, which takes seconds
-
-        on_cpu = training_device("auto").type == "cpu"
-    if trainer.devices not in (1, "auto") or not on_cpu:
-        raise ValueError(
-            f"trainer.accelerator={trainer.accelerator} trainer.devices={trainer.devices}: jobs at once on one machine "
-            "would fight for its devices; leave out hydra/launcher (one job after the other), or use "
-            "hydra/launcher=slurm, or trainer=cpu with one device"
-        )
-
-
 def needs_own_process(devices: int | str) -> bool:
     """Whether this job has other ranks that Lightning would start, or other jobs beside it."""
     kind = launcher()
@@ -112,17 +92,11 @@ def needs_own_process(devices: int | str) -> bool:
 
 
 def run_in_own_process(entry: Sequence[str]) -> Path:
-    """Run the current job with the command ``entry`` and wait for it; its folder.
-
-    Raises ``ValueError`` where it fails. Beside others, it prints to ``console.log`` in its folder.
-    """
+    """Run the current job with the command ``entry`` and wait for it; its folder. Raises ``ValueError`` on failure."""
     hydra = HydraConfig.get()
     folder = Path(str(hydra.runtime.output_dir))
     words = single_run(hydra.overrides.task, hydra.overrides.hydra, str(folder), str(hydra.job.name))
-    beside = launcher() == JOBLIB
-    with (folder / CONSOLE).open("wb") if beside else nullcontext() as out:
-        errors = subprocess.STDOUT if beside else None
-        code = subprocess.run([*entry, *words], cwd=hydra.runtime.cwd, stdout=out, stderr=errors).returncode  # noqa: S603
+    code = subprocess.run([*entry, *words], cwd=hydra.runtime.cwd).returncode  # noqa: S603
     if code:
         ended = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         memory = " (out of memory?)" if -code == signal.SIGKILL else ""

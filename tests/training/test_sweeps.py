@@ -21,7 +21,7 @@ from crm.config import compose as compose_checked
 from crm.model.export import load_checkpoint
 from crm.training.config import TrainConfig
 from crm.training.sweep_table import job_table, seed_table, write_sweep_tables
-from crm.training.sweeps import check_devices, needs_own_process, note_failure, read_jobs, run_in_own_process
+from crm.training.sweeps import needs_own_process, note_failure, read_jobs, run_in_own_process
 from tests.conftest import TINY_MODEL
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,9 +67,9 @@ def test_the_second_rank_of_a_job_does_not_run_the_sweep_again(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_jobs_side_by_side_survive_one_that_fails(tmp_path: Path) -> None:
-    # A length at which no row fits is a mistake that only training meets, in the job's own process.
-    ended = sweep(tmp_path, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "model.max_length=16,2048")
+def test_a_job_survives_one_that_fails(tmp_path: Path) -> None:
+    # A length at which no row fits is a mistake that only training meets.
+    ended = sweep(tmp_path, "model.max_length=16,2048")
     folder = tmp_path / "the sweep"
     assert ended.returncode == 2
     assert "1 jobs of this sweep failed: 0" in ended.stderr and "Traceback" not in ended.stderr
@@ -77,15 +77,14 @@ def test_jobs_side_by_side_survive_one_that_fails(tmp_path: Path) -> None:
     table = true_table(folder)
     assert table.status.tolist() == ["failed", "finished"]
     assert "no comparison left to train on" in table.reason["0"]
-    assert (folder / "1/console.log").stat().st_size > 0
     assert not list(tmp_path.glob("outputs")), "a job wrote outside the sweep's folder"
 
 
 @pytest.mark.slow
-def test_optuna_minimises_the_loss_of_submitted_jobs_and_goes_on_after_a_failure(tmp_path: Path) -> None:
+def test_optuna_minimises_the_loss_and_goes_on_after_a_failure(tmp_path: Path) -> None:
     search = ["hydra/sweeper=optuna", "hydra.sweeper.n_trials=2", "hydra.sweeper.n_jobs=2"]
     seed = "hydra.sweeper.sampler.seed=1"  # proposes -0.017 and 0.044
-    ended = sweep(tmp_path, *search, seed, "hydra/launcher=submitit_local", "optimizer.matrix_lr=interval(-0.1,0.1)")
+    ended = sweep(tmp_path, *search, seed, "optimizer.matrix_lr=interval(-0.1,0.1)")
     folder = tmp_path / "the sweep"
     assert ended.returncode == 2, ended.stderr[-3000:]
     table = true_table(folder)
@@ -118,29 +117,21 @@ def no_hydra_left() -> Any:
     HydraConfig.instance().cfg = None
 
 
-def test_jobs_that_would_share_devices_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="would fight for its devices"):
-        check_devices(in_sweep(tmp_path, "hydra/launcher=joblib", "trainer=gpu"))
-
-
 @pytest.mark.parametrize(
     ("overrides", "own"),
     [
         ((), False),
         (("trainer.devices=2",), True),
-        (("hydra/launcher=joblib", "hydra.launcher.n_jobs=1", "trainer=gpu"), True),
         (("hydra/launcher=slurm", "trainer=gpu", "model.path=x", "trainer.devices=2"), True),
     ],
 )
 def test_jobs_that_have_their_devices_to_themselves_run(tmp_path: Path, overrides: tuple[str, ...], own: bool) -> None:
-    config = in_sweep(tmp_path, *overrides)
-    check_devices(config)
-    assert needs_own_process(config.trainer.devices) is own
+    assert needs_own_process(in_sweep(tmp_path, *overrides).trainer.devices) is own
 
 
 @pytest.mark.slow
 def test_a_job_that_is_killed_names_the_signal(tmp_path: Path) -> None:
-    in_sweep(tmp_path, "hydra/launcher=joblib")
+    in_sweep(tmp_path)
     kill = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
     with pytest.raises(ValueError, match=r"job 4 was killed by SIGKILL \(out of memory\?\)"):
         run_in_own_process([sys.executable, "-c", kill])
