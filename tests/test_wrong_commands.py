@@ -74,7 +74,6 @@ evaluate judge=length against=x                      | suite=rm_bench (two model
 evaluate judge=length model.max_length=9             | model: no such setting; did you mean judge.model?
 evaluate judge=length limit=3                        | limit=3: expected a benchmark beside it: suite=rm_bench
 evaluate judge=length data=dsp data.root=x | data=dsp: there is no folder x/dsp; run `crm-prepare fetch=dsp out=x`
-evaluate judge=length data.profile=all                | data.profile='all': expected one of none, first
 train data=trl data.path=pairs.jsonl                | a file or folder is data=<path>, and its columns tell the format
 prepare annotator=openai                            | annotator: has settings of its own; write annotator.<setting>=
 prepare annotator.model=x | annotator.base_url=None: expected a value: an endpoint has a base_url and a model

@@ -91,25 +91,20 @@ def make_comparisons(
         if criteria_mode == "own":
             criteria, applied = add_noise(preference, side, kind=noise, pool=pool, seed=seed, epoch=epoch)
         used = "original" if side == nominal_winner(preference, seed=seed, epoch=epoch, ties=ties) else "reverse"
-        made.append(_comparison(preference, side, used, criteria, applied))
+        comparison = Comparison(
+            id=f"{preference.id}|{used}|{applied}",
+            preference_id=preference.id,
+            criteria=criteria,
+            prompt=preference.prompt,
+            response_a=preference.response_a,
+            response_b=preference.response_b,
+            label="tie" if preference.winner == "tie" else side,
+            direction=used,
+            noise=applied,
+        )
+        made.append(comparison)
         counts.update(("made", f"direction_{used}", f"noise_{applied}"))
     return made, dict(counts)
-
-
-def _comparison(
-    preference: Preference, side: Side, direction: str, criteria: tuple[str, ...], noise: str
-) -> Comparison:
-    return Comparison(
-        id=f"{preference.id}|{direction}|{noise}",
-        preference_id=preference.id,
-        criteria=criteria,
-        prompt=preference.prompt,
-        response_a=preference.response_a,
-        response_b=preference.response_b,
-        label="tie" if preference.winner == "tie" else side,
-        direction=direction,
-        noise=noise,
-    )
 
 
 def with_generic_criterion(preferences: Iterable[Preference]) -> list[Preference]:
@@ -285,7 +280,7 @@ def _add(
 ) -> tuple[str, ...] | None:
     count = max(0, min(max(1, len(own) // 2), MAX_CRITERIA - len(own)))
     gained = pool.draw(count, without_topics=other_topics, without=[*own, *other], rng=rng)
-    return _shuffled([*own, *gained], rng) if gained else None
+    return tuple(rng.sample([*own, *gained], len(own) + len(gained))) if gained else None
 
 
 def _replace(own: tuple[str, ...], other: tuple[str, ...], rng: random.Random) -> tuple[str, ...] | None:
@@ -296,11 +291,8 @@ def _replace(own: tuple[str, ...], other: tuple[str, ...], rng: random.Random) -
     gained = rng.sample(foreign, min(len(foreign), max(1, (len(own) + 1) // 2 - 1)))
     # Exchanging one of two would leave a draw, so with n = 2 both stay and the stranger joins them.
     lost = 0 if len(own) == 2 else len(gained)
-    return _shuffled([*rng.sample(own, len(own) - lost), *gained], rng)
-
-
-def _shuffled(criteria: list[str], rng: random.Random) -> tuple[str, ...]:
-    return tuple(rng.sample(criteria, len(criteria)))
+    mixed = [*rng.sample(own, len(own) - lost), *gained]
+    return tuple(rng.sample(mixed, len(mixed)))
 
 
 def _at(groups: list[list[str]], ends: list[int], place: int) -> str:

@@ -102,11 +102,11 @@ def records_of(
                 yield record
 
 
-def require(row: Mapping[str, Any], names: Sequence[str], null: str = "null") -> None:
-    """Raise `RecordError` for the first field that is missing or null; ``null`` is what the file has in its place."""
+def require(row: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Raise `RecordError` for the first field that is missing or null."""
     for name in names:
         if row.get(name) is None:
-            raise RecordError(name, null if name in row else "missing")
+            raise RecordError(name, "null or an empty cell" if name in row else "missing")
 
 
 def talk(value: Any, field: str, role: str, marks: bool = True) -> Conversation:
@@ -179,10 +179,9 @@ def criteria_cell(value: Any, field: str) -> tuple[str, ...]:
 
     Null and blank text are no criteria. Raises `RecordError`.
     """
-    if not isinstance(value, str) or value.strip().startswith("["):
-        return string_list(value, field)
-    pieces = value.strip().split("\n" if "\n" in value.strip() else ";")
-    return string_list([piece for piece in pieces if piece.strip()], field)
+    if isinstance(value, str) and not value.strip().startswith("["):
+        value = [piece for piece in value.split("\n" if "\n" in value.strip() else ";") if piece.strip()]
+    return string_list(value, field)
 
 
 def split_shared(

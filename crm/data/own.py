@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Iterable
-from itertools import chain
+from itertools import chain, cycle
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +27,16 @@ from crm.data.fields import (
 )
 from crm.data.public.pairs import two_sided
 from crm.data.splits import Splits
+from crm.data.table import KNOWN
 from crm.io.files import drafted
-from crm.schema import Message, Preference, RecordError, Side, messages, short
+from crm.schema import Preference, RecordError, Side, messages, short
 
 TRAIN_FIELDS = (
     *("model_a", "model_b", "human_winner", "a_criteria", "b_criteria"),
     *("a_broad_criteria_topic", "b_broad_criteria_topic"),
 )
 EVAL_FIELDS = ("idx", "prompt", "model_a", "model_b", "criteria", "preference")
-MODELS = ("model_a", "model_b")
-WINNERS: dict[str, Side] = {"model_a": "a", "model_b": "b"} | dict.fromkeys(
-    ("tie", "tie (bothbad)", "tie (both bad)", "both_bad"), "tie"
-)
+MODELS, TALKERS = ("model_a", "model_b"), ("user", "assistant")
 FLAGS = {"winner_model_a": "a", "winner_model_b": "b", "winner_tie": "tie"}
 _TURNS = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
 _NESTED = {"prompt": _TURNS, "response_a": _TURNS, "response_b": _TURNS} | dict.fromkeys(
@@ -115,9 +112,9 @@ def eval_rows(row: Row, at: At) -> Preference:
 
 
 def _winner(value: object, field: str) -> Side:
-    if not isinstance(value, str) or value not in WINNERS:
-        raise RecordError(field, f"{short(value)} is not one of {', '.join(WINNERS)}")
-    return WINNERS[value]
+    if not isinstance(value, str) or value not in KNOWN:
+        raise RecordError(field, f"{short(value)} is not one of {', '.join(KNOWN)}")
+    return KNOWN[value]
 
 
 def _topics(value: object, field: str) -> tuple[str, ...]:
@@ -160,7 +157,9 @@ def arena(row: Row, at: At) -> Preference | tuple[()]:
     field = "question_id" if "question_id" in row else "id"
     name = f"arena-{identity(row.get(field), field, at.repeats, a, b)}"
     if field == "question_id" and row[field] is not None:
-        name = _of_several(name, row, at.repeats)
+        # Others on the question, as of several judges, have a digest of their row behind it.
+        digest = int(hashlib.sha256(json.dumps(row, default=str).encode()).hexdigest()[:16], 16)
+        name += f"-{digest:016x}" * (at.repeats.setdefault(name, digest) != digest)
     author_a, author_b = (any_text(row[model], model) for model in MODELS)
     return two_sided(name, prompt, (response_a, (), (), author_a), (response_b, (), (), author_b), side, "arena/human")
 
@@ -171,23 +170,13 @@ def _until(talk: Conversation, replies: int) -> Conversation:
     return talk[: ends[replies - 1]] if 0 < replies <= len(ends) else talk
 
 
-def _of_several(name: str, row: Row, repeats: Counter[str]) -> str:
-    """The name for the first vote on a question; others, as of several judges, have a digest of their row behind it."""
-    digest = hashlib.sha256(json.dumps(row, default=str).encode()).hexdigest()[:16]
-    if repeats[name] and not repeats[f"{name} {digest}"]:
-        return f"{name}-{digest}"
-    repeats.update((name, f"{name} {digest}"))
-    return name
-
-
 def _answered(asked: Any, answers: Any, field: str) -> Conversation:
     """User and assistant in turns, from two lists of texts."""
     questions, replies = items(asked, "prompt"), items(answers, field)
-    if not questions or len(questions) != len(replies):
+    if len(questions) != len(replies):
         raise RecordError(field, f"{len(replies)} turns, the prompt has {len(questions)}")
-    users = [Message("user", any_text(text, f"prompt[{number}]")) for number, text in enumerate(questions)]
-    texts = ["" if text is None else any_text(text, f"{field}[{number}]") for number, text in enumerate(replies)]
-    return tuple(chain.from_iterable(zip(users, (Message("assistant", text) for text in texts), strict=True)))
+    turns = chain.from_iterable(zip(questions, ("" if text is None else text for text in replies), strict=True))
+    return messages([{"role": who, "content": text} for who, text in zip(cycle(TALKERS), turns, strict=False)], field)
 
 
 def _conversation(value: Any, field: str) -> Conversation:

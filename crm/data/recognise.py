@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from crm.config import escaped, hydra_text
+from crm.config import hydra_value
 from crm.data import own
 from crm.data.catalogue import place_of
 from crm.data.table import MOST, PAIRS, VOTES, first_rows
@@ -52,14 +52,8 @@ class Recognised:
 
     def words(self) -> str:
         """What chooses this reading on a command line, beside ``data=<path>``."""
-        words = []
-        for name, given in (("columns", self.columns), ("winners", self.winners)):
-            if given:
-                inside = (
-                    f"{key}: {text if text.isidentifier() else hydra_text(escaped(text))}"
-                    for key, text in given.items()
-                )
-                words.append(shlex.quote(f"data.{name}={{{', '.join(inside)}}}"))
+        given = {"columns": self.columns, "winners": self.winners}
+        words = [shlex.quote(f"data.{name}={hydra_value(mapping)}") for name, mapping in given.items() if mapping]
         return " ".join(words) or f"data.name={self.name}"
 
 
@@ -181,17 +175,13 @@ def _why_none(path: str, names: Sequence[str]) -> tuple[str, str]:
     shown = ", ".join(printable(name) for name in names[:MOST])
     single = [name for name in names if name.lower() in SINGLE]
     plain = _plain(names)
-    two, half = _twins([name[:-1].rstrip("_") for name in plain], plain), {"chosen", "rejected"} & {*plain}
+    half, two = {"chosen", "rejected"} & {*plain}, _twins([name[:-1].rstrip("_") for name in plain], plain)
     if single and not two and not half:
         why = f"has one response a row ({single[0]}), and a preference is between two; it has the columns {shown}"
-        bank = (
-            f"; to rank LLMs by such files: python bank.py out=my_bank author=<model> queries={path} responses={path}"
-        )
+        bank = f"; to rank LLMs by it: python bank.py out=my_bank author=<model> queries={path} responses={path}"
         return why, bank if {"prompt", "instruction"} & set(names) else ""
-    typed, why = "response_a: ..., response_b: ..., winner: ...", "which no format has"
-    if half and not two:
-        typed, why = "chosen: ..., rejected: ...", f"and {'none is rejected' if 'chosen' in half else 'none is chosen'}"
-    return f"its columns are {shown}, {why}", (
+    typed = "chosen: ..., rejected: ..." if half else "response_a: ..., response_b: ..., winner: ..."
+    return f"its columns are {shown}, which no format has", (
         "; pairs have chosen and rejected, with prompt where these are no whole conversations, and votes have prompt, "
         "response_a, response_b and winner. Say which column is which: "
         f"'data.columns={{prompt: ..., {typed}}}'"

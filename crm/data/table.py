@@ -22,7 +22,7 @@ from crm.data.fields import criteria_cell, identity, optional_text, pair_parts, 
 from crm.data.public.pairs import chosen_pair
 from crm.io import rows as formats
 from crm.io.rows import Intake, data_files, printable
-from crm.schema import SIDES, Preference, RecordError, folded
+from crm.schema import SIDES, Preference, RecordError, Side, folded
 
 
 class Layout(NamedTuple):
@@ -52,7 +52,7 @@ LOOK_AHEAD = 100
 """Rows whose keys are the columns of a file."""
 MOST = 40
 """Columns that a sentence names, and unread ones that are counted."""
-KNOWN = {
+KNOWN: dict[str, Side] = {
     **dict.fromkeys(("a", "model_a", "response_a", "left"), "a"),
     **dict.fromkeys(("b", "model_b", "response_b", "right"), "b"),
     **dict.fromkeys(("tie", "draw", "both"), "tie"),
@@ -90,10 +90,9 @@ def read(
         if layout is VOTES:
             cells = [row.get(used["winner"]) for row in first]
             sides = Winners(winners, used["winner"], (used["response_a"], used["response_b"]), cells)
-        null = "an empty cell" if file.name.lower().removesuffix(".gz").endswith((".csv", ".tsv")) else "null"
 
         def parse(row: dict[str, Any], _line: int) -> Preference:
-            require(row, [used[field] for field in layout.required], null)  # noqa: B023 - used at once
+            require(row, [used[field] for field in layout.required])  # noqa: B023 - used at once
             return _record(row, used, layout, sides, repeats, source)  # noqa: B023 - used at once
 
         yield from records_of(file, reading, parse)
@@ -210,22 +209,16 @@ class Winners:
         if found:
             raise RecordError(self._field, f"{key!r} can be read in two ways", f"; map it: {self._typed([key])}")
         known = {"", *self._mapped, *KNOWN, *self._by_column, *self._numbers}
-        others = [] if by_author else [each for each in dict.fromkeys(self._first) if each not in known and each != key]
-        unknown = [key, *others][:MOST_CELLS]
+        others = [] if by_author else [each for each in self._first if each not in known]
+        unknown = [*dict.fromkeys([key, *others])][:MOST_CELLS]
         shown = ", ".join(repr(printable(each, 40)) for each in unknown)
         models = "" if by_author else " (where these are models, name data.columns.author_a and author_b)"
-        numbers = [float(each) for each in unknown if _NUMBER.fullmatch(each)]
-        if len(numbers) == len(unknown) and not all(each.is_integer() for each in numbers):
-            raise RecordError(self._field, f"{shown}: not known", "; write a column that holds a, b or tie")
-        how = f"; say what each means, {', '.join(SIDES)}{models}, such as {self._typed(sorted(unknown))}"
+        how = f"; say what each means, {', '.join(SIDES)}{models}, such as {self._typed(unknown)}"
         raise RecordError(self._field, f"{shown}: not known", how)
 
     def _typed(self, cells: list[str]) -> str:
         """The word of a command line that maps these cells as well as those mapped so far, quoted for the shell."""
-        sides: Iterable[str] = cycle(SIDES)
-        if all(map(_NUMBER.fullmatch, cells)) and any(cell[0] == "-" for cell in cells):
-            sides = ["a" if float(cell) < 0 else "b" if float(cell) > 0 else "tie" for cell in cells]
-        whole = self._mapped | dict(zip(cells, sides, strict=False))
+        whole = self._mapped | dict(zip(sorted(cells), cycle(SIDES), strict=False))
         return shlex.quote(f"data.winners={hydra_value(whole)}")
 
 

@@ -206,8 +206,8 @@ BAD: dict[str, tuple[str, Row, str]] = {
         {"prompt": chat("R"), "chosen": chat("Q", "A"), "rejected": chat("Q", "B")},
         "prompt: is no user turn of the conversations in chosen and rejected; leave it out where these are whole",
     ),
-    "eval_rows, winner": ("eval_rows", {"preference": "Model_A"}, "preference: 'Model_A' is not one of model_a, mod"),
-    "arena, winner": ("arena", {"winner": "model_c"}, "winner: 'model_c' is not one of model_a, model_b, tie"),
+    "eval_rows, winner": ("eval_rows", {"preference": "Model_A"}, "preference: 'Model_A' is not one of a, model_a"),
+    "arena, winner": ("arena", {"winner": "model_c"}, "winner: 'model_c' is not one of a, model_a, response_a"),
     "trl, images": ("trl", {"images": ["cat.png"]}, "images: the row has images"),
     "trl, a tool's turn": (
         "trl",

@@ -101,8 +101,8 @@ def test_what_is_read_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture)
     with caplog.at_level(logging.INFO):
         found = recognise(str(write(tmp_path / "votes.csv", [VOTE] * 2)))
     assert caplog.messages[-1] == (
-        f"{tmp_path}/votes.csv: read with 'data.columns={{prompt: question, response_a: answer_a, response_b: "
-        "answer_b, winner: preferred}' (question, answer_a, answer_b, preferred)"
+        f'{tmp_path}/votes.csv: read with \'data.columns=["prompt=question","response_a=answer_a",'
+        '"response_b=answer_b","winner=preferred"]\' (question, answer_a, answer_b, preferred)'
     )
     columns = {"prompt": "question", "response_a": "answer_a", "response_b": "answer_b", "winner": "preferred"}
     assert found.columns == columns
@@ -116,18 +116,18 @@ def test_what_is_read_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture)
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "two prompts": (
         VOTE | {"context": "x"},
-        r"can be read in 2 ways, add one: 'data.columns=\{prompt: question, .*\}' \(.*\); 'data.columns=\{prompt: con",
+        r"can be read in 2 ways, add one: 'data.columns=\[\"prompt=question\",.*\]' \(.*\); 'data.columns=\[.*=con",
     ),
     "pairs and votes": (PLAIN | VOTE, r"can be read in 2 ways, add one: data.name=trl .*; 'data.columns="),
     "votes with criteria": (
         VOTE | {"criteria": "short"},
-        r"which response does its column criteria speak for\? .* add 'data.columns=\{.*"
-        r"criteria_a: criteria\}' or .*criteria_b: criteria\}'; or leave it unread: 'data.columns=.*preferred\}'$",
+        r"which response does its column criteria speak for\? .* add 'data.columns=\[.*"
+        r"criteria_a=criteria\"\]' or .*criteria_b=criteria\"\]'; or leave it unread: 'data.columns=.*preferred\"\]'$",
     ),
     "a bank": (
         {"instruction": "Why?", "output": "So.", "generator": "x"},
         r"has one response a row \(output\), and a preference is between two; .* instruction, output, generator; to "
-        r"rank LLMs by such files: python bank.py out=my_bank author=<model> queries=\S+ responses=\S+$",
+        r"rank LLMs by it: python bank.py out=my_bank author=<model> queries=\S+ responses=\S+$",
     ),
     "two responses of other names": (
         {"instruction": "Why?", "orig_response_A": "So.", "orig_response_B": "As.", "output": "A", "score": "1"},
@@ -135,7 +135,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "half a pair": (
         {"prompt": "Why?", "Chosen": "So.", "response": "Because."},
-        r"its columns are prompt, Chosen, response, and none is rejected; .*'data.columns=\{prompt: ..., chosen: ",
+        r"its columns are prompt, Chosen, response, which no format has; .*'data.columns=\{prompt: ..., chosen: ",
     ),
     "demonstrations": (
         {"messages": chat("Why?", "So.")},

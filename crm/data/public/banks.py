@@ -7,8 +7,8 @@ queries of ``tags_list.json.gz``, with topics; 442 of them are AlpacaEval's, whi
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from crm.data.fields import PublicRow, Text
 from crm.data.public.pairs import Answer
@@ -27,6 +27,9 @@ class _Tags(PublicRow):
     topics: list[str]
 
 
+Row = TypeVar("Row", Answer, _Tags)
+
+
 def read_published(name: str, root: str | Path) -> tuple[dict[str, tuple[str, str]], dict[str, dict[str, str]]]:
     """A bank of `FOLDERS` under ``root``: each query and its topic by id, and answers by LLM, then by the query's id.
 
@@ -40,13 +43,13 @@ def read_published(name: str, root: str | Path) -> tuple[dict[str, tuple[str, st
             f"bank.root={str(root)!r}: has no folder {FOLDERS[name]!r}, which bank={name} is read from; "
             f"`python prepare.py fetch={name} out={root}` brings it, or set CRM_DATA_ROOT to a folder that has it"
         )
-    tags = Path(root) / FOLDERS["justeval"] / "tags_list.json"
-    topics = _topics(tags if tags.is_file() else tags.with_name("tags_list.json.gz"))
+    tags = sorted(Path(root, FOLDERS["justeval"]).glob("tags_list.json*"))
+    topics = {query: next(iter(row.topics), UNTAGGED) for path in tags[:1] for query, row in _rows(path, _Tags).items()}
     if name == "justeval":
-        answers = {path.name.partition(".to_eval.")[0]: _outputs(path) for path in _files(folder / "outputs")}
+        answers = {path.name.partition(".to_eval.")[0]: _rows(path, Answer) for path in _files(folder / "outputs")}
         wanted = set(topics)
     else:
-        answers = {path.name.partition(".json")[0]: _outputs(path) for path in _files(folder)}
+        answers = {path.name.partition(".json")[0]: _rows(path, Answer) for path in _files(folder)}
         wanted = set().union(*answers.values())
     shared = wanted.intersection(*answers.values())
     queries: dict[str, str] = {}
@@ -55,7 +58,7 @@ def read_published(name: str, root: str | Path) -> tuple[dict[str, tuple[str, st
     left_out = {"not_answered_by_all": len(wanted) - len(shared), "equal_queries": len(shared) - len(queries)}
     log.info("bank %s: %d queries, left out: %s", name, len(queries), left_out)
     asked = {key: (query, topics.get(query, UNTAGGED)) for key, query in queries.items()}
-    return asked, {who: {key: own[query] for key, query in queries.items()} for who, own in answers.items()}
+    return asked, {who: {key: own[query].output for key, query in queries.items()} for who, own in answers.items()}
 
 
 def _files(folder: Path) -> list[Path]:
@@ -65,15 +68,7 @@ def _files(folder: Path) -> list[Path]:
     return files
 
 
-def _outputs(path: Path) -> dict[str, str]:
-    """Response by query; of a query that is asked twice, the first."""
-    rows = list(Intake(strict=True).rows(path, lambda row, _: Answer.model_validate(row)))
-    return {row.instruction: row.output for row in reversed(rows)}
-
-
-def _topics(path: Path) -> Mapping[str, str]:
-    """Topic by query, of one that is there twice the first; nothing where the file is missing."""
-    if not path.is_file():
-        return {}
-    rows = list(Intake(strict=True).rows(path, lambda row, _: _Tags.model_validate(row)))
-    return {row.instruction: next(iter(row.topics), UNTAGGED) for row in reversed(rows)}
+def _rows(path: Path, model: type[Row]) -> dict[str, Row]:
+    """Rows by query; of a query that is there twice, the first."""
+    rows = list(Intake(strict=True).rows(path, lambda row, _: model.model_validate(row)))
+    return {row.instruction: row for row in reversed(rows)}
