@@ -22,7 +22,6 @@ from bench.pairs import TEXT, Draw, bench_tokenizer, from_ids
 from crm.model.backbone import add_lora, merge_lora
 from crm.model.encoding import EncodedComparison, Encoder, Order, token_ids
 from crm.model.export import export_model
-from crm.model.heads import LINEAR_HEADS
 from crm.model.reward_model import RewardModel, build_score
 from crm.schema import Comparison, Message
 
@@ -81,7 +80,7 @@ def compare(
     In bfloat16 we may be twice as far from it as stock transformers in bfloat16 is.
     """
     sides = SIDES if every_case else SIDES[:1]
-    for head, backbone in itertools.product(LINEAR_HEADS, backbones):
+    for head, backbone in itertools.product(("scalar", "pairwise", "pairwise_span"), backbones):
         model = build_reward_model(
             SMALL, head, seed=3, architecture=backbone, device=device, prunes=False, pad_id=FILLER_ID
         )

@@ -216,9 +216,6 @@ def nearest(name: str, names: Iterable[str]) -> str:
     return ""
 
 
-_BEFORE_DOLLAR = re.compile(r"(\\*)\$\{")
-
-
 def hydra_text(text: str) -> str:
     """A text in the quotes of Hydra's grammar, whatever is in it but ``${``."""
     escaped = re.sub(r'(\\*)("|\Z)', lambda found: found[1] * 2 + ("\\" if found[2] else "") + found[2], text)
@@ -227,7 +224,7 @@ def hydra_text(text: str) -> str:
 
 def escaped(text: str) -> str:
     """A text in which OmegaConf reads no interpolation: ``${`` as ``\\${``."""
-    return _BEFORE_DOLLAR.sub(r"\1\1\\${", text)
+    return re.sub(r"(\\*)\$\{", r"\1\1\\${", text)
 
 
 def hydra_value(value: Any) -> str:

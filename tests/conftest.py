@@ -27,6 +27,9 @@ SUMMED = 100_000
 TINY_MODEL = ("model.hidden_size=16", "model.layers=2", "model.heads=2", "model.vocab_size=400", "direction=random")
 """The model of all tests that train, some thousand weights, and one comparison a vote."""
 
+LINEAR_HEADS = ("scalar", "pairwise", "pairwise_span")
+"""One linear layer, read at two tokens after the criteria."""
+
 Command = Callable[..., tuple[object, str, str]]
 
 CONTROLS = ("<|im_start|>", "<|im_end|>", "<|pad|>", "<|endoftext|>")

@@ -17,7 +17,7 @@ from crm.data.own import load_prepared
 from crm.data.simulation.arena import lexicon_texts, simulate
 from crm.data.splits import Splits, split_by_prompt
 from crm.io.draws import grouped
-from crm.io.rows import Intake
+from crm.io.rows import Intake, listed
 from crm.io.words import first_words
 from crm.model.heads import PAIRWISE_INSTRUCTION, POINTWISE_INSTRUCTION
 from crm.schema import Message, Preference, prompt_key
@@ -87,9 +87,8 @@ def read_rows(config: DataConfig) -> tuple[list[Preference], Intake]:
     reading = Intake(strict=config.strict)
     rows = list(read_source(config, reading))
     if reading.read and not rows:
-        found = ", ".join(f"{name} {count:,}" for name, count in reading.all_counts().items() if count)
         first = f" (the first is {reading.rejections[0]})" if reading.rejections else ""
-        raise ValueError(f"{config.word}: no row can be used: {found}{first}")
+        raise ValueError(f"{config.word}: no row can be used: {listed(reading.all_counts())}{first}")
     return rows, reading
 
 

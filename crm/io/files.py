@@ -32,23 +32,15 @@ def replace_file(path: Path | str, content: str | bytes) -> Path:
     return Path(path)
 
 
-def whole_lines(path: Path) -> list[bytes]:
-    """The lines of a file that may be missing; a last one that was cut off, as by a kill, is removed from it."""
-    if not path.is_file():
-        return []
-    whole, _, cut = path.read_bytes().rpartition(b"\n")
-    if cut:
-        os.truncate(path, path.stat().st_size - len(cut))
-    return whole.splitlines()
-
-
 def joined_lines(path: Path) -> list[bytes]:
-    """The lines of a file and of the `part_of` each process that lies beside it, each once; they become the file's."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """The lines of a file and of the `part_of` each process that lies beside it, each once; they become the file's.
+
+    A last line that was cut off, as by a kill, is none.
+    """
     parts = sorted(path.parent.glob(f"{escape(path.name)}.*.part"))
-    lines = list(dict.fromkeys(line for file in (path, *parts) for line in whole_lines(file)))
-    if parts:
-        replace_file(path, b"".join(line + b"\n" for line in lines))
+    texts = (file.read_bytes().rpartition(b"\n")[0] for file in (path, *parts) if file.is_file())
+    lines = list(dict.fromkeys(line for text in texts for line in text.splitlines()))
+    replace_file(path, b"".join(line + b"\n" for line in lines))
     for part in parts:
         part.unlink()
     return lines

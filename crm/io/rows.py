@@ -14,7 +14,7 @@ import logging
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -239,6 +239,11 @@ class Rejection:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {printable(self.field)}: {printable(self.why, 1_000)}"
+
+
+def listed(counts: Mapping[str, int]) -> str:
+    """Counts above 0 with their names, for a log."""
+    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items() if count)
 
 
 class Intake:

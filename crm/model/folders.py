@@ -111,19 +111,4 @@ def _what_is_there(folder: Path) -> str:
             f"judge.path={folder}; to train from it: model.path={folder}"
         )
     found = "no model there" if folder.exists() else "no such folder"
-    if runs := _runs_near(folder if folder.is_dir() else folder.parent):
-        return f"{found}; trained models nearby, newest first: {', '.join(map(str, runs[:3]))}; give one of these"
     return f"{found}; give a run folder of train.py, the `model` folder in it, or owner/name of a hub"
-
-
-def _runs_near(folder: Path) -> list[Path]:
-    """Run folders with a model, newest first: in ``folder``, beside it, and where commands write."""
-    near = {place: 3 for place in (folder, folder.parent) if place != Path(place.anchor)}
-    usual = {Path(name): 6 for name in ("runs", "outputs", "multirun", "results", "models")}
-    found = {
-        path.parent.parent if path.parent.name == "model" else path.parent: path.stat().st_mtime
-        for place, depths in (near | usual).items()
-        for depth in range(depths)
-        for path in place.glob("*/" * depth + MANIFEST)
-    }
-    return sorted(found, key=lambda run: -found[run])

@@ -76,8 +76,6 @@ _OWN = {
 }
 HEADS = tuple(_OWN)
 """Names of the heads that are always there."""
-LINEAR_HEADS = tuple(name for name, head in _OWN.items() if not head.apart)
-"""Those that are one linear layer, read at two tokens after the criteria."""
 
 
 @cache

@@ -26,6 +26,7 @@ from crm.endpoint.client import ChatClient
 from crm.io.files import replace_file
 from crm.io.hub import PREFIX
 from crm.io.installed import commit
+from crm.io.rows import listed
 from crm.prepare.config import PrepareConfig, TopicsConfig
 from crm.prepare.fetch import fetch
 from crm.prepare.split import SUITES, Placed, check_names, find_leaks, place, queries_of, reference_folders
@@ -55,7 +56,7 @@ def run_prepare(config: PrepareConfig) -> Path:
 
     def log_counts(step: str, found: Mapping[str, int]) -> None:
         counts[step] = dict(found)
-        log.info("%s: %s", step, _listed(found))
+        log.info("%s: %s", step, listed(found))
 
     rows, reading = read_rows(data)
     rejected = [asdict(each) for each in reading.rejections]
@@ -211,7 +212,7 @@ def write_card(
     source = source_named(config.data.name)
     licence = config.license or source.license
     shared = [(name, len(queries)) for name, queries in leaks.items() if queries]
-    steps = [(step, _listed(found)) for step, found in counts.items()]
+    steps = [(step, listed(found)) for step, found in counts.items()]
     files = [{"split": name, "path": f"splits/{name}.parquet"} for name, rows in placed.parts.items() if rows]
     card = DatasetCard.from_template(
         DatasetCardData(
@@ -251,10 +252,6 @@ def _part(name: str, rows: Sequence[Preference]) -> dict[str, Any]:
         "criteria for both sides": sum(bool(row.criteria_a and row.criteria_b) for row in rows),
         "for one side": sum(bool(row.criteria_a) != bool(row.criteria_b) for row in rows),
     }
-
-
-def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items())
 
 
 def _code(names: Sequence[str]) -> str:

@@ -21,6 +21,7 @@ from lightning.pytorch.utilities.model_summary.model_summary import get_human_re
 from torch import Tensor, nn
 
 from crm.io.files import drafted, shown_path, typed_path
+from crm.io.rows import listed
 from crm.report.tables import number
 from crm.training.config import TrainConfig
 from crm.training.resume import BEST, LAST
@@ -240,7 +241,7 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 def show_counts(splits: Mapping[str, int], epoch: Mapping[str, int]) -> None:
     """Rows of the source, and of an epoch of training: trained on, and dropped and why."""
-    log.info("source: %s", _listed(splits))
+    log.info("source: %s", listed(splits))
     names = {
         "ties_dropped": "ties",
         "without_criteria": "sides without criteria",
@@ -248,7 +249,7 @@ def show_counts(splits: Mapping[str, int], epoch: Mapping[str, int]) -> None:
         "overlong": "overlong",
     }
     dropped = {name: epoch[key] for key, name in names.items() if epoch.get(key)}
-    left_out = f"; left out: {_listed(dropped)}" if dropped else ""
+    left_out = f"; left out: {listed(dropped)}" if dropped else ""
     log.info(f"an epoch: {epoch['trained_on']:,} comparisons to train on{left_out}")
 
 
@@ -277,7 +278,3 @@ def show_run(config: TrainConfig, model: nn.Module, rows: int, steps: int) -> No
             f"optimizer.lr={config.optimizer.lr:g} is for all weights; adapters (model.lora_rank) learn slowly at it, "
             "try optimizer.lr=1e-4"
         )
-
-
-def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items() if count)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from crm.data.comparisons import FIXED_SEED, WITHOUT_EFFECT, CriteriaPool, make_comparisons
+from crm.io.rows import listed
 from crm.model.batching.batches import Batch
 from crm.model.batching.plans import Padding, TrainLoader, ValidationLoader, encode_epoch, packing_named
 from crm.model.encoding import EncodedComparison, Encoder
@@ -144,11 +145,10 @@ def check_counts(data: PreferenceDataModule, counts: Mapping[str, int]) -> None:
     if not counts["read"]:
         raise ValueError(f"{config.data.word}: no votes to train on, as in a set to evaluate on; choose another")
     if not counts["trained_on"]:
-        gone = {name: counts[name] for name in ("ties_dropped", "without_criteria", "overlong") if counts.get(name)}
-        why = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in gone.items()) or "no vote was read"
+        gone = {name: counts.get(name, 0) for name in ("ties_dropped", "without_criteria", "overlong")}
         raise ValueError(
             f"{config.data.word} direction={config.direction.kind}: no comparison left to train on of "
-            f"{counts['read']} votes ({why})"
+            f"{counts['read']} votes ({listed(gone) or 'no vote was read'})"
         )
     step, devices = config.schedule.comparisons_per_step, config.trainer.processes
     if (penalty := config.loss.off_criteria_penalty) and step < 2 * devices * data.passes:

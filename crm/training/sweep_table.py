@@ -1,13 +1,12 @@
-"""Tables of a sweep: ``python -m crm.training.sweep_table <folder>`` writes ``sweep`` and ``seeds`` (md, csv, tex).
+"""Tables that ``train.py -m`` writes when it ends, ``sweep`` and ``seeds`` (md, csv, tex).
 
 ``sweep`` has a row a job, failed and unfinished ones with their reason; ``seeds`` has means with intervals over jobs
-that differ in nothing but the seed. ``train.py -m`` writes both when it ends.
+that differ in nothing but the seed.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -77,15 +76,3 @@ def write_sweep_tables(folder: Path) -> list[SweepJob]:
     if not (means := seed_table(jobs)).empty:
         write_table(folder, "seeds", means, f"Mean over seeds and 95 % interval; {line}")
     return jobs
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python -m crm.training.sweep_table <folder of a sweep>")
-    try:
-        write_sweep_tables(folder := Path(sys.argv[1]))
-    except (ValueError, OSError) as error:
-        sys.exit(f"crm.training.sweep_table: {error}")
-    for name in ("sweep.md", "seeds.md"):
-        if (folder / name).is_file():
-            print((folder / name).read_text(encoding="utf-8"))

@@ -32,7 +32,6 @@ NOT_PASSED_ON = (
     *("hydra.mode", "hydra.run.", "hydra.sweep", "hydra/sweeper", "hydra.launcher", "hydra/launcher"),
     "hydra.output_subdir",
 )
-BASIC = "BasicLauncher"
 FAILURE, OVERRIDES = "failure.txt", ".hydra/overrides.yaml"
 OUTCOMES = {"train": SUMMARY, "evaluate": "results.json"}
 """What a job of a command leaves when it has finished."""
@@ -75,20 +74,18 @@ def noted_failure(folder: Path) -> str:
     return path.read_text(encoding="utf-8").strip() if path.is_file() else ""
 
 
-def launcher() -> str:
-    """Name of the launcher's class in a sweep, `BASIC` for one job after the other; empty in a single run."""
-    hydra = HydraConfig.get()
-    return str(hydra.launcher._target_).rpartition(".")[2] if hydra.mode == RunMode.MULTIRUN else ""
-
-
 def needs_own_process(devices: int | str) -> bool:
-    """Whether this job has other ranks that Lightning would start, or other jobs beside it."""
-    kind = launcher()
-    if kind == BASIC and devices == "auto":
+    """Whether this is a job of a sweep with ranks that Lightning would start, or with other jobs beside it."""
+    hydra = HydraConfig.get()
+    if hydra.mode != RunMode.MULTIRUN:
+        return False
+    if not hydra.launcher._target_.endswith("BasicLauncher"):
+        return True
+    if devices == "auto":
         import torch
 
         devices = torch.cuda.device_count()
-    return kind != "" and (kind != BASIC or int(devices) > 1)
+    return int(devices) > 1
 
 
 def run_in_own_process(entry: Sequence[str]) -> Path:
@@ -147,11 +144,9 @@ class SweepJob:
 
 def read_jobs(root: Path, command: str = "train") -> list[SweepJob]:
     """Every job of the sweep of ``command`` in ``root``, by number. Raises ``ValueError`` where there is none."""
-    if not root.is_dir():
-        raise ValueError(f"{root}: no such folder; give a sweep's, such as multirun/{command}/<date>/<time>")
     jobs = [_job(root, file, command) for file in root.rglob(OVERRIDES)]
     if not jobs:
-        raise ValueError(f"{root}: no job in it (no {OVERRIDES} in any folder); give the folder of a sweep")
+        raise ValueError(f"{root}: no job of a sweep in it (no {OVERRIDES} in any folder)")
     return sorted(jobs, key=lambda job: in_number_order(job.name))
 
 

@@ -175,5 +175,5 @@ def test_the_tables_of_a_sweep(tmp_path: Path) -> None:
     table = pd.read_csv(tmp_path / "judges.csv", skiprows=1).set_index("judge")
     assert table["accuracy"]["oracle"] == 1.0 and "not results of evaluate.py" in table["reason"]["judge=length"]
     assert "oracle is better" in (tmp_path / "paired.md").read_text()
-    with pytest.raises(ValueError, match="nowhere: no such folder; give a sweep's"):
+    with pytest.raises(ValueError, match="nowhere: no job of a sweep in it"):
         write_sweep_tables(tmp_path / "nowhere")

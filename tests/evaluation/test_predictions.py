@@ -14,9 +14,8 @@ from crm.judges.crm_judge import CrmJudge
 from crm.judges.judge import LengthJudge
 from crm.model.batching.batches import collate
 from crm.model.batching.plans import Packing
-from crm.model.heads import LINEAR_HEADS
 from crm.schema import Comparison, Message, Prediction
-from tests.conftest import rounding
+from tests.conftest import LINEAR_HEADS, rounding
 
 MakeJudge = Callable[..., CrmJudge]
 

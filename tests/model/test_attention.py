@@ -11,11 +11,10 @@ from crm.model.attention.decoder import attend_in_one_call, prune_last_layer, va
 from crm.model.backbone import build_tiny_backbone
 from crm.model.batching.batches import collate, collate_forest
 from crm.model.batching.forest import varlen
-from crm.model.heads import LINEAR_HEADS
 from crm.model.late_reading import LateReader, added_up
 from crm.model.reward_model import RewardModel, build_score
 from crm.schema import GENERIC_CRITERION, Message
-from tests.conftest import rounding
+from tests.conftest import LINEAR_HEADS, rounding
 from tests.model.helpers import assert_same, outcome
 
 

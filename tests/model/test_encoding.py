@@ -11,9 +11,9 @@ from transformers import tokenization_utils_base
 
 from crm.model import encoding
 from crm.model.encoding import Encoder, chat_template, pointwise_messages, system_text, token_ids
-from crm.model.heads import HEADS, LINEAR_HEADS, POINTWISE_INSTRUCTION
+from crm.model.heads import HEADS, POINTWISE_INSTRUCTION
 from crm.schema import GENERIC_CRITERION, Comparison, Message
-from tests.conftest import CONTROLS
+from tests.conftest import CONTROLS, LINEAR_HEADS
 from tests.model.helpers import by_hand, conversations
 
 PIECES = [

@@ -7,11 +7,11 @@ import torch
 from torch.nn.functional import cross_entropy, logsigmoid
 
 from crm.model.batching.batches import TextTokens
-from crm.model.heads import KEPT, LINEAR_HEADS, WIDTH, HeadOutput
+from crm.model.heads import KEPT, WIDTH, HeadOutput
 from crm.model.late_head import LateHead, TextPooling
 from crm.model.reward_model import build_score, read_head
 from crm.training.loss import LossConfig, preference_loss, training_loss
-from tests.conftest import rounding
+from tests.conftest import LINEAR_HEADS, rounding
 
 LOGITS = torch.tensor([-30.0, -2.0, -0.1, 0.0, 0.4, 3.0, 30.0], dtype=torch.float64)
 
