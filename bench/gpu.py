@@ -120,7 +120,7 @@ def training(size: Size, device: str, given: argparse.Namespace) -> Setup:
     room = USABLE * memory_of(torch.device(device))
     for tokens, recomputed in [*((given.tokens >> halved, False) for halved in range(3)), (given.tokens, True)]:
         need = training_need(model.backbone, tokens, mixed=True, checkpointing=recomputed)
-        if need.total - (need.state // 2 if dtype == torch.bfloat16 else 0) <= room:
+        if sum(need) - (need.state // 2 if dtype == torch.bfloat16 else 0) <= room:
             break
     if recomputed:
         enable_checkpointing(model.backbone)
@@ -132,7 +132,7 @@ def training(size: Size, device: str, given: argparse.Namespace) -> Setup:
         "flash_pref_layout": lambda: peers.one_by_one(stock_twin(model), optimizer, pairs, peers.in_a_row, bf16=True),
         "trl_default": lambda: trl_steps(stock_twin(model), bench_tokenizer(given.seed), pairs, bf16=True),
     }
-    estimate = need.total / GIB if dtype == torch.float32 else None
+    estimate = sum(need) / GIB if dtype == torch.float32 else None
     return Setup(size, contestants, unique_work([[pair] for pair in pairs]), dtype, estimate)
 
 

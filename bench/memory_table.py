@@ -84,7 +84,7 @@ def peak_and_estimate(size: Size, setup: Setup, checkpointing: bool, length: int
             model.to_empty(device="cpu")
             if mesh is not None:
                 wrap(model, mesh, torch.bfloat16)
-            return track_step(model, setup, fake_batch(length)), need.total
+            return track_step(model, setup, fake_batch(length)), sum(need)
 
 
 def meta_model(size: Size, rank: int, checkpointing: bool) -> RewardModel:

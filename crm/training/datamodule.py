@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -51,8 +50,7 @@ class PreferenceDataModule(L.LightningDataModule):
         if head.apart:  # it reads each criterion in a sequence of its own
             sides = (side for row in (*train, *validation) for side in (row.criteria_a, row.criteria_b))
             sequences += 1 if config.criteria == "none" else max(map(len, sides), default=0)
-        self.longest = config.model.max_length * sequences  # tokens of a comparison, at most
-        rows = max(1, config.batching.tokens // self.longest)
+        rows = max(1, config.batching.tokens // (config.model.max_length * sequences))
         self.layout = packing_named(config.batching.name, config.batching.tokens) or Padding(rows, pad_id)
         sizes = {"step": config.schedule.comparisons_per_step, "seed": config.seed, "world_size": self.world_size}
         self.loader = TrainLoader(self.epoch_comparisons, encoder, self.layout, **sizes)
@@ -152,13 +150,9 @@ def check_counts(data: PreferenceDataModule, counts: Mapping[str, int]) -> None:
         )
     step, devices = config.schedule.comparisons_per_step, config.trainer.processes
     if (penalty := config.loss.off_criteria_penalty) and step < 2 * devices * data.passes:
-        how = "train on fewer devices"
-        if passes := step // (2 * devices):  # a step that trains both directions may have a row more
-            rows = math.ceil((step + (config.direction.kind == "both")) / (passes * devices))
-            how = f"raise batching.tokens to {rows * data.longest}"
         raise ValueError(
             f"loss.off_criteria_penalty={penalty}: needs two comparisons in a pass, and schedule.comparisons_per_step="
-            f"{step} are {data.passes} passes on {devices} devices; {how}"
+            f"{step} are {data.passes} passes on {devices} devices; raise batching.tokens, or train on fewer devices"
         )
     if config.noise.kind != "none" and counts.get("noise_none", 0) == counts.get("made"):
         log.warning("noise=%s %s", config.noise.kind, WITHOUT_EFFECT)

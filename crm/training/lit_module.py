@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import lightning as L
@@ -39,18 +39,13 @@ def build_optimizer(module: nn.Module, settings: OptimizerConfig) -> Optimizer:
         {"params": [p for p in others.values() if p.ndim > 1], "weight_decay": decay},
         {"params": [p for p in others.values() if p.ndim <= 1], "weight_decay": 0.0},
     ]
-    fused = all_on_cuda(list(others.values()))
+    fused = all(parameter.is_cuda for parameter in others.values())
     adamw = AdamW([group for group in groups if group["params"]], lr=settings.lr, betas=betas, fused=fused or None)
     if not muon:
         return adamw
     if not matrices:
         raise ValueError("optimizer.name=muon: no matrix of a transformer layer is trained; use optimizer.name=adamw")
     return Together(adamw, Muon(matrices.values(), lr=settings.matrix_lr, weight_decay=decay))
-
-
-def all_on_cuda(parameters: Sequence[Tensor]) -> bool:
-    """Whether torch can update all of ``parameters`` in one kernel of a CUDA device."""
-    return bool(parameters) and all(parameter.is_cuda for parameter in parameters)
 
 
 class Together(Optimizer):
@@ -112,16 +107,13 @@ class ValidationMetrics(nn.Module):
         self.loss = MeanMetric(nan_strategy="disable")  # NaN where a row's is: else it would be left out
         self.accuracy, self.original, self.reverse = PreferenceAccuracy(), PreferenceAccuracy(), PreferenceAccuracy()
 
-    def update(
-        self, preference_logit: Tensor, batch: Any, counted: Tensor | None = None, paired: Tensor | None = None
-    ) -> None:
+    def update(self, preference_logit: Tensor, batch: Any, counted: Tensor, paired: Tensor) -> None:
         """``preference_logit`` (B,) of a batch with ``target`` (B,) and ``reverse`` (B,).
 
         Rows that are ``counted`` (B,) are in all but the accuracies by direction, which are of those that are
-        ``paired`` (B,): whose pair is read in both directions. None: all rows.
+        ``paired`` (B,): whose pair is read in both directions.
         """
-        every = torch.ones_like(batch.reverse)
-        counted, paired = (every if rows is None else rows.to(every.device) for rows in (counted, paired))
+        counted, paired = (rows.to(batch.reverse.device) for rows in (counted, paired))
         self.loss.update(preference_loss(preference_logit, batch.target)[counted])
         self.accuracy.update(preference_logit[counted], batch.target[counted])
         for metric, rows in ((self.original, paired & ~batch.reverse), (self.reverse, paired & batch.reverse)):

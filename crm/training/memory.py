@@ -6,8 +6,7 @@ Kernels, allocators and attention masks differ, so that a step may need more or 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 import torch
@@ -30,19 +29,13 @@ USABLE = 0.9
 GIB = 2**30
 
 
-@dataclass(frozen=True)
-class MemoryNeed:
-    """Bytes of a training step on one device."""
+class MemoryNeed(NamedTuple):
+    """Bytes of a training step on one device, together their sum."""
 
     state: int
     """Weights, gradients, optimizer."""
     activations: int
     """What the layers keep for the backward pass."""
-
-    @property
-    def total(self) -> int:
-        """All of it."""
-        return self.state + self.activations
 
 
 def training_need(
@@ -125,23 +118,23 @@ def settle_memory(config: TrainConfig) -> None:
         return training_need(backbone, tokens, mixed=mixed, checkpointing=checkpointing, **places)
 
     if settings.strategy == "auto" and ranks > 1:
-        whole = need_of("ddp", True).total <= USABLE * at_hand or config.optimizer.name == "muon"
+        whole = sum(need_of("ddp", True)) <= USABLE * at_hand or config.optimizer.name == "muon"
         settings.strategy = "ddp" if whole else "fsdp"
         config.check_sharded()
     need, plain, share = need_of(settings.strategy, True), need_of(settings.strategy, False), " a device" * (ranks > 1)
     if config.model.gradient_checkpointing == "auto":
-        config.model.gradient_checkpointing = plain.total > USABLE * at_hand
+        config.model.gradient_checkpointing = sum(plain) > USABLE * at_hand
     rank_zero_only(log.info)(
         f"memory: weights, gradients and optimizer take {need.state / GIB:.1f} GiB{share} "
         f"({settings.strategy if ranks > 1 else 'whole'} on {ranks} {device.type}), of {at_hand / GIB:.1f}; "
         f"activations of {tokens:,} tokens {plain.activations / GIB:.1f}, with gradient checkpointing "
         f"({'on' if config.model.gradient_checkpointing else 'off'}) {need.activations / GIB:.1f}"
     )
-    if need.total > at_hand:
+    if sum(need) > at_hand:
         shards = "a machine with GPUs" if device.type == "cpu" else "trainer=fsdp" + " on several GPUs" * (ranks == 1)
         adapters = "" if config.model.lora_rank else "model.lora_rank=16 (adapters and the head alone are trained), "
         raise ValueError(
-            f"model={config.model.name}: a step takes {need.total / GIB:.1f} GiB{share} (weights, gradients and "
+            f"model={config.model.name}: a step takes {sum(need) / GIB:.1f} GiB{share} (weights, gradients and "
             f"optimizer {need.state / GIB:.1f}), and {device.type} has {at_hand / GIB:.1f}; "
             f"use {shards}, {adapters}or a smaller model"
         )
@@ -167,8 +160,8 @@ def keep_frozen_states(config: TrainConfig, model: RewardModel) -> None:
     if not model.reads_forests:
         rank_zero_only(log.info)("frozen layers: run at every pass, %s is not known to split", type(backbone).__name__)
         return
-    need = training_need(backbone, config.batching.tokens, mixed=config.trainer.precision == "bf16-mixed").total
-    room = max(0, memory_of(torch.device("cpu")) - need) / 2 / config.trainer.devices
+    need = training_need(backbone, config.batching.tokens, mixed=config.trainer.precision == "bf16-mixed")
+    room = max(0, memory_of(torch.device("cpu")) - sum(need)) / 2 / config.trainer.devices
     model.frozen = FrozenLayers(backbone, layers, budget=int(room), dtype=getattr(torch, settings.kept_states))
     rank_zero_only(log.info)(
         f"frozen layers: states of {layers} layers are stored ({settings.kept_states}) in memory, room for "

@@ -156,7 +156,7 @@ def speed_up(config: TrainConfig, model: RewardModel) -> None:
         enable_checkpointing(backbone)
     keep_frozen_states(config, model)
     if config.trainer.compile:
-        compile_layers(backbone, training_device(config.trainer.accelerator))
+        compile_layers(backbone)
 
 
 def build_model(config: TrainConfig) -> tuple[RewardModel, Any]:
