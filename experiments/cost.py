@@ -178,7 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(words: Sequence[str], votes: int | None) -> None:
     """The table, and where the rates are from."""
     if votes:  # no data are read, but a configuration has to name some
-        words = [*(word for word in words if not word.startswith(("data=", "data.path="))), "data=summeval"]
+        words = [*(word for word in words if not word.startswith(("data=", "data.path="))), "data=dsp"]
     jobs = jobs_of(rewrite_all(words, "train", "experiments.cost"))
     configs = [compose("train", job, Path("run")) for job in jobs]
     costs = [from_votes(one, votes) if votes else from_data(one) for one in configs]

@@ -15,11 +15,11 @@ import pytest
 from pyarrow import parquet as pq
 
 from crm.data.catalogue import source_named
-from crm.data.public.pairs import flips
 from crm.io.rows import Intake
 from crm.leaderboard.bank.bank import Bank, BankQuery
 from crm.leaderboard.outcomes import Outcomes
 from crm.schema import Message, Preference
+from experiments.sources.rated import flips
 
 DATA_ROOT = Path(os.environ.get("CRM_DATA_ROOT", "data"))
 """Where the files of public sets are, as their owners publish them; tests of them are skipped where they are not."""

@@ -51,13 +51,13 @@ def parsed(words: list[str]) -> dict[str, object]:
 
 def test_a_path_becomes_the_path_of_a_file_and_options_stay(here: Path) -> None:
     odd = ('it\'s "mine", a=b {c} [d].jsonl', "a, b.json", "two words.csv.gz", "x\\.tsv", "ü${x}.parquet")
-    for path in (*odd, "summeval"):
+    for path in (*odd, "dsp"):
         (here / path).touch()
     for path in ("pairs.jsonl", "./pairs.jsonl", "plain", ".", "hf://owner/name/config:train", *odd):
         found = parsed(["seed=1", f"data={path}"])
         assert found == {"seed": 1, "data": "file", "data.path": path.replace("$", "\\$")}
     assert parsed(["data=~/pairs.jsonl"])["data.path"] == str(here / "pairs.jsonl")
-    for word in ("data=summeval", "data=simulation", "data.path=x/y.jsonl", "data=nosuch", "data=", "data=[a,b]"):
+    for word in ("data=dsp", "data=simulation", "data.path=x/y.jsonl", "data=nosuch", "data=", "data=[a,b]"):
         assert rewrite([word]) == [word]
 
 

@@ -47,7 +47,7 @@ train -m optimizer.lr=interval(0,1)                 | BasicSweeper does not supp
 train -m seed=1,                                    | quote the value, and the whole for the shell: 'seed="1,"'
 train -m hydra.sweep.dir=/proc/x seed=1,2           | /proc/x: No such file or directory; name another place
 train data=file "data.path=it's.jsonl"              | for the shell: 'data.path="it'"'"'s.jsonl"'
-train data=summeval data.path=votes.jsonl           | data.path='votes.jsonl': expected none with data=summeval; data=v
+train data=dsp data.path=votes.jsonl                | data.path='votes.jsonl': expected none with data=dsp; data=v
 train data=file data.path=x.csv                     | data.path='x.csv': no such file or folder
 train seed=${nope:1}                                | seed: Unsupported interpolation type nope
 train seed=???                                      | seed: not given; add seed=<value>
@@ -78,7 +78,7 @@ train data=trl data.path=pairs.jsonl                | a file or folder is data=<
 prepare annotator=openai                            | annotator: has settings of its own; write annotator.<setting>=
 prepare annotator.model=x | annotator.base_url=None: expected a value: an endpoint has a base_url and a model
 prepare data.name=dataset data.path=x               | data.name='dataset': expected votes
-prepare fetch=trl                                   | fetch='trl': expected one of alpacaeval, justeval, summeval,
+prepare fetch=trl                                   | fetch='trl': expected one of alpacaeval, justeval, dsp,
 leaderboard judge=length criteria=short,funny       | 'criteria=[short,funny]' is a list, 'criteria="short,funny"' a
 leaderboard judge=length "criteria=[it's]"          | quote texts inside and the whole
 leaderboard judge=length criteria=[a] weights=[1,2] | weights=[1.0, 2.0]: expected as many numbers as criteria

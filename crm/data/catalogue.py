@@ -16,7 +16,7 @@ from pathlib import Path
 
 from crm.data import own, table
 from crm.data.fields import Read
-from crm.data.public import constructed, llmbar, summeval
+from crm.data.public import constructed
 from crm.data.splits import Splits
 from crm.io.hub import PREFIX, dataset_folder
 from crm.io.installed import check_known, plugin
@@ -64,15 +64,11 @@ OWN: dict[str, Source] = {
 }
 # fmt: off
 PUBLIC: dict[str, Source] = {
-    "summeval": Source("experts' ratings of 16 systems' summaries of 100 news articles", summeval.read, "summeval",
-        "Apache-2.0", splits=summeval.load),
     "dsp": Source("a query answered for four kinds of reader", constructed.dsp, "dsp", "CC-BY-NC-4.0",
         splits=constructed.load_dsp),
     "concise_verbose": Source("a model asked to be concise, left alone, asked to be verbose",
         constructed.concise_verbose, "alpacaeval_concise_verbose", "CC-BY-NC-4.0",
         splits=constructed.load_concise_verbose),
-    "llmbar": Source("outputs of which one follows the instruction", llmbar.read, "llmbar", "MIT",
-        evaluation_only=True),
 }
 # fmt: on
 SOURCES: dict[str, Source] = OWN | PUBLIC

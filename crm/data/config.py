@@ -37,7 +37,7 @@ class DataConfig(Settings, group="data"):
     validation: int = setting(0, at_least=0, zero="all")
     suite: int = setting(0, at_least=0, zero="all")
     max_words: int = setting(0, at_least=0, zero="all")
-    """Words kept of a response (of the document, in SummEval)."""
+    """Words kept of a response."""
     validation_fraction: float = setting(0.1, at_least=0, below=0.5)
     """Share of prompts, for sources without a split of their own."""
     test_fraction: float = setting(0.1, at_least=0, below=0.5, why="data.split=all evaluates every row")
@@ -73,7 +73,7 @@ class DataConfig(Settings, group="data"):
         if not self.path:
             raise ValueError(
                 "data: not given; write data=pairs.jsonl (a file or folder of your own), data=hf://owner/name, "
-                "data=summeval (or another public set; crm-prepare fetch=summeval gets it) or data=simulation"
+                "data=dsp (or another public set; crm-prepare fetch=dsp gets it) or data=simulation"
             )
         if self.columns:
             self.name = "table"

@@ -24,8 +24,8 @@ UNLICENSED = "its source states none: for measuring, not for redistribution"
 
 
 def published(name: str) -> dict[str, Any]:
-    """What is known of a set: ``licence`` where its source states one, and either ``files`` (``url``, below ``source``,
-    and ``sha256`` by the name below ``out``) or ``by_hand``, why no command can fetch it and what to do instead.
+    """What is known of a set: ``licence`` where its source states one, and ``files`` (``url``, below ``source``, and
+    ``sha256`` by the name below ``out``).
 
     Raises ``ValueError`` for a set of a package that lists none.
     """
@@ -33,7 +33,7 @@ def published(name: str) -> dict[str, Any]:
     if listed is None:
         raise ValueError(f"fetch={name}: its package lists no files; get them as it says")
     found: dict[str, Any] = yaml.safe_load(listed.read_text(encoding="utf-8"))[name]
-    for place, pin in found.get("files", {}).items():
+    for place, pin in found["files"].items():
         pin.setdefault("url", found.get("url", "").format(name=Path(place).name.partition(".json")[0]))
     return found
 
@@ -45,8 +45,6 @@ def fetch(name: str, out: Path, *, mirror: str | None = None, progress: bool = T
     set that cannot be fetched, and for a file that is not there or has another digest.
     """
     found = published(name)
-    if "by_hand" in found:
-        raise ValueError(f"fetch={name}: {found['by_hand']}")
     count, fetched = len(found["files"]), 0
     log.info("%s: %d files of %s; licence: %s", name, count, found["source"], found.get("licence", UNLICENSED))
     for place, pin in track(found["files"].items(), "Fetching", total=count, disable=not progress):

@@ -47,7 +47,7 @@ def make(root: str, out: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     tokenizer.chat_template, tokenizer.model_max_length = TEMPLATE, LENGTH
     model: Any = AutoModelForSequenceClassification.from_pretrained(source, num_labels=1, trust_remote_code=False)
-    chosen = ("data=summeval", f"data.root={root}", "data.max_words=120", "data.train=2000", "data.suite=500")
+    chosen = ("data.name=summeval", f"data.root={root}", "data.max_words=120", "data.train=2000", "data.suite=500")
     splits = load_data(compose("train", ("model=smollm2_135m", *chosen), out).data)
     train, test = (difference(model.eval(), tokenizer, rows) for rows in (splits.train, splits.suites["D"]))
     signs = np.arange(len(train)) % 2 * 2 - 1  # a regression needs both classes

@@ -22,7 +22,6 @@ from rich.progress import track
 
 from crm.config import compose
 from crm.data.load import load_data
-from crm.data.public.pairs import flips
 from crm.data.splits import Splits, split_by_prompt
 from crm.io.files import replace_file
 from crm.io.installed import commit
@@ -34,6 +33,7 @@ from experiments.command import answered, parsed
 from experiments.human_labels.mixture import write_mixture
 from experiments.human_labels.suites import accuracies, read_suites
 from experiments.jobs import Job, run_jobs
+from experiments.sources.rated import flips
 
 MIXTURE = "four sets, one aspect each"
 MIXED = {"summeval": 2500, "d2t": 0, "concise_verbose": 300, "dsp": 300}

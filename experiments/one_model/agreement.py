@@ -1,7 +1,7 @@
 """Spearman's rho of a judge with people's ratings of single responses, by aspect.
 
-``python -m experiments.one_model.agreement data=summeval checkpoint=<run>/model`` takes what ``evaluate.py`` takes and
-reads the summaries of the held-out documents. Each is compared with the first of its group under each aspect's
+``python -m experiments.one_model.agreement data.name=summeval checkpoint=<run>/model`` takes what ``evaluate.py`` takes
+and reads the summaries of the held-out documents. Each is compared with the first of its group under each aspect's
 wording; the logits of a group rank its responses, and so do the ratings.
 """
 
@@ -20,8 +20,6 @@ from scipy import stats
 from crm.config import compose
 from crm.data.catalogue import location
 from crm.data.comparisons import FIXED_SEED
-from crm.data.public import summeval
-from crm.data.public.pairs import Rated
 from crm.evaluation.config import EvaluateConfig
 from crm.evaluation.predictions import to_samples
 from crm.evaluation.run import read_suites
@@ -34,6 +32,8 @@ from crm.report.statistics import mean_interval
 from crm.report.tables import caption, print_table, write_table
 from crm.schema import Comparison, Prediction
 from experiments.command import answered
+from experiments.sources import summeval
+from experiments.sources.rated import Rated
 from experiments.sources.sets import RatedInPlace, rated_replies
 
 OUT = Path("outputs/agreement")
@@ -57,7 +57,7 @@ def rated_responses(config: EvaluateConfig) -> tuple[list[RatedInPlace], Mapping
     """Rated responses, and wordings of the aspects. Raises ``ValueError`` for data without ratings."""
     data = config.data
     if data.name not in ("summeval", "topicalchat"):
-        raise ValueError(f"data={data.name}: has no ratings of single responses; use data=summeval")
+        raise ValueError(f"data={data.name}: has no ratings of single responses; use data.name=summeval")
     place, reading = location(data.name, root=data.root, path=data.path), Intake(strict=data.strict)
     if data.name == "topicalchat":
         return rated_replies(place, reading)

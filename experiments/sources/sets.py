@@ -12,14 +12,15 @@ from pydantic import Field
 
 from crm.data.catalogue import Source
 from crm.data.fields import At, Conversation, PublicRow, Text, rows_of
-from crm.data.public.pairs import Rated, chosen_pair, pairs_within, rated_pair, read_wordings
+from crm.data.public.pairs import chosen_pair
 from crm.io.draws import turn
 from crm.io.rows import Intake
 from crm.schema import Message, Preference, RecordError, prompt_key
-from experiments.sources.votes import autoj, cot_rationales, once, pandalm, rmb, vibecheck_arena
+from experiments.sources import summeval
+from experiments.sources.rated import Rated, pairs_within, rated_pair, wordings_of
+from experiments.sources.votes import autoj, cot_rationales, llmbar, once, pandalm, rmb, vibecheck_arena
 
-HERE = Path(__file__).parent
-FILES = HERE / "files.yaml"
+FILES = Path(__file__).with_name("files.yaml")
 OneToSix = Annotated[float, Field(ge=1, le=6)]
 OneToThree = Annotated[float, Field(ge=1, le=3)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -43,11 +44,6 @@ class RatedInPlace:
     group: str
     prompt: Conversation
     rated: Rated
-
-
-def wordings_of(name: str) -> dict[str, tuple[str, ...]]:
-    """The wordings of a set's criteria, by aspect."""
-    return read_wordings(HERE / "wordings.yaml")[name]
 
 
 class _ChatScores(PublicRow):
@@ -273,6 +269,8 @@ AUTOJ = Source("people's choices in 58 scenarios, ties among them", autoj, "auto
 COT_RATIONALES = Source("an LLM's choices with a paragraph of reasons", cot_rationales, "alpacaeval_cot_rationales",
     "CC-BY-NC-4.0", files=FILES)
 D2T = Source("people's ratings of sentences about restaurants and hotels", d2t, "d2t_sfres_sfhot", "MIT", files=FILES)
+LLMBAR = Source("outputs of which one follows the instruction", llmbar, "llmbar", "MIT", evaluation_only=True,
+    files=FILES)
 PANDALM = Source("three annotators' votes on small models' responses", pandalm, "pandalm", "Apache-2.0",
     evaluation_only=True, files=FILES)
 PERSONAS8 = Source("pairs that an LLM judged as each of eight personas", personas8, "personas8", files=FILES)
@@ -281,6 +279,8 @@ PREFEVAL = Source("options that follow or ignore what a user stated they prefer"
 PROMETHEUS_HHH = Source("helpful, honest or harmless responses with a rubric", prometheus_hhh,
     "prometheus_rubric_evals", "Apache-2.0", evaluation_only=True, files=FILES)
 RMB = Source("LLMs' responses to real users' subjective prompts", rmb, "rmb", files=FILES)
+SUMMEVAL = Source("experts' ratings of 16 systems' summaries of 100 news articles", summeval.read, "summeval",
+    "Apache-2.0", splits=summeval.load)
 TOPICALCHAT = Source("people's ratings of six replies to each of 60 chats", topicalchat, "topicalchat", "MIT",
     evaluation_only=True, files=FILES)
 VIBECHECK_ARENA = Source("people's votes between Llama-3-70B and another LLM", vibecheck_arena, "vibecheck_arena",

@@ -9,8 +9,9 @@ from pydantic import BeforeValidator, Field
 
 from crm.data.fields import At, PublicRow, Text, rows_of
 from crm.data.public.pairs import chosen_pair
-from crm.io.draws import turn
+from crm.io.draws import turn, wordings
 from crm.schema import Preference, RecordError, messages, prompt_key
+from experiments.sources.rated import wordings_of
 
 LLAMA = "llama-3-70b-instruct"
 SUBJECTIVE = ("Brainstorming", "Chat", "Generation", "Open QA", "Rewrite", "Role Playing", "Summarization")
@@ -188,3 +189,39 @@ def pandalm(row: _PandaLM, at: At) -> Preference:
     given = f"pandalm-{row.idx}", "\n\n".join(parts), row.response1, row.response2
     topic, authors = row.motivation_app, (first, second)
     return chosen_pair(*given, first=True, winner=winner, source="pandalm/human", topic=topic, authors=authors)
+
+
+LLMBAR_SUBSETS = (
+    "LLMBar/Natural",
+    *(f"LLMBar/Adversarial/{name}" for name in ("GPTInst", "GPTOut", "Manual", "Neighbor")),
+    *(f"CaseStudy/{name}" for name in ("Normal", "Negation", "Base_9", "Base_10", "Constraint")),
+)
+
+
+class _LLMBar(PublicRow):
+    input: Text
+    output_1: str
+    output_2: str
+    label: Literal[1, 2]
+
+
+@rows_of(*(f"{subset}/dataset.json" for subset in LLMBAR_SUBSETS), model=_LLMBar)
+def llmbar(row: _LLMBar, at: At) -> Preference:
+    """LLMBar: of two outputs one follows the instruction, which is the criterion. Sides are as published.
+
+    The 59 pairs of ``Normal`` come back in ``Negation``, where the prompt first asks for an unhelpful answer and the
+    other output wins. The topic is the subset. The folder ``Processed`` has other authors' sets and is not read.
+    """
+    subset = at.file.parent.name
+    name = f"llmbar-{subset}-{at.number}"
+    outputs = (row.output_1, row.output_2) if row.label == 1 else (row.output_2, row.output_1)
+    return chosen_pair(
+        name,
+        row.input,
+        *outputs,
+        first=row.label == 1,
+        source=f"llmbar/{'construction' if at.file.parent.parent.name == 'CaseStudy' else 'human'}",
+        topic=subset,
+        criteria=wordings(wordings_of("llmbar")["instruction following"], 0, name),
+        criteria_topic="instruction following",
+    )

@@ -18,10 +18,10 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from crm.data.public.summeval import SHARES, WORDINGS, Rating, read_ratings
 from crm.io.draws import hold_out
 from crm.io.rows import Intake
 from experiments.command import answered
+from experiments.sources.summeval import SHARES, WORDINGS, Rating, read_ratings
 
 ROOT = Path(os.environ.get("CRM_DATA_ROOT", "data"))
 GAP = 0.5

@@ -13,9 +13,9 @@ from typing import Any
 
 import pandas as pd
 
-from crm.data.public.pairs import flips
 from crm.report.statistics import cluster_interval
 from crm.schema import Preference, prompt_key
+from experiments.sources.rated import flips
 
 
 def flip_share(rows: Sequence[Preference]) -> dict[str, Any]:

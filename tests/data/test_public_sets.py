@@ -2,21 +2,17 @@
 
 import json
 import statistics
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from crm.data.catalogue import PUBLIC, SOURCES
 from crm.data.public.constructed import MODELS
-from crm.data.public.llmbar import LLMBAR_SUBSETS
 from crm.data.public.pairs import wordings_of
 from crm.data.splits import Splits
 from crm.io.rows import Intake
 from crm.schema import Preference, to_json
-from tests.made_files import read_published, read_records, spoken_for, winner, write_files, write_rows
-
-ASPECTS = ("coherence", "consistency", "fluency", "relevance")
+from tests.made_files import read_published, write_rows
 
 
 def load(name: str, root: Path, *, strict: bool = True, **settings: int) -> Splits:
@@ -32,44 +28,6 @@ def parts(splits: Splits) -> dict[str, list[Preference]]:
 
 def everything(splits: Splits) -> list[Preference]:
     return [row for rows in parts(splits).values() for row in rows]
-
-
-def write_summeval(root: Path, ratings: list[tuple[str, tuple[float, ...]]], documents: int) -> None:
-    rows = [
-        {"doc_id": f"d-{n:03}", "system": system, "source": f"article {n} " * 99, "summary": f"{system} on {n}",
-         "scores": dict(zip(ASPECTS, scores, strict=True))}
-        for n in range(documents) for system, scores in ratings
-    ]  # fmt: skip
-    write_rows(root / "summeval" / "ratings.jsonl.gz", rows)
-
-
-def sides(row: Preference) -> dict[str | None, tuple[str, ...]]:
-    return {row.author_a: row.criteria_topics_a, row.author_b: row.criteria_topics_b}
-
-
-def test_summeval_pairs_by_hand(tmp_path: Path) -> None:
-    ratings = [("S", (5, 2, 3, 3)), ("T", (2, 5, 3, 3)), ("U", (1, 1, 3, 2.5)), ("V", (1, 1, 3, 2.4))]
-    write_summeval(tmp_path, ratings, documents=10)
-    splits = load("summeval", tmp_path, seed=1, max_words=3)
-    assert splits.counts | {"pairs": 60, "dropped_no_aspect_decides": 10, "train_flips": 6} == splits.counts
-    assert {name: len(rows) for name, rows in parts(splits).items()} == {"train": 30, "validation": 5, "D": 12, "F": 3}
-    for row in splits.suites["F"]:
-        assert sides(row) == {"S": ("coherence",), "T": ("consistency",)}
-    for row in splits.suites["D"]:
-        (loser,) = [name for name, aspects in sides(row).items() if not aspects]
-        assert loser in "UV"
-        assert (row.author_a if row.winner == "b" else row.author_b) == loser
-        assert len(row.criteria_a + row.criteria_b) == 1
-    several = [row for seed in range(5) for row in load("summeval", tmp_path, seed=seed).train]
-    decided = [row for row in several if {row.author_a, row.author_b} == {"S", "U"}]
-    assert {row.author_a for row in decided} == {"S", "U"}
-    for row in decided:
-        assert sorted(sides(row)["S"]) == ["coherence", "consistency"], "a gap of 0.5 is not more than 0.5"
-    few = load("summeval", tmp_path, seed=1, suite=2)
-    assert (len(few.validation), len(few.suites["D"])) == (5, 2), "a smaller suite leaves validation as it is"
-    overall = splits.train[0]
-    number = overall.id.split("-")[1].lstrip("0").rjust(1, "0")
-    assert overall.prompt[0].content.endswith(f"\n\narticle {number} article ...")
 
 
 def write_dsp(root: Path, queries: int) -> None:
@@ -152,26 +110,10 @@ def test_concise_verbose_by_hand(tmp_path: Path) -> None:
     assert cut.counts["dropped_both_cut"] == 40 * 6 + 1, "plain and verbose answers lose their ends"
 
 
-def test_llmbar_keeps_the_numbers_of_reversed_instructions(tmp_path: Path) -> None:
-    for subset in LLMBAR_SUBSETS:
-        label = 2 if subset.endswith("Negation") else 1
-        pairs = [{"input": f"Say {n}", "output_1": "one", "output_2": "two", "label": label} for n in range(2)]
-        write_files(tmp_path, {f"{subset}/dataset.json": pairs})
-    rows = {row.id: row for row in read_records("llmbar", tmp_path)}
-    for number in (1, 2):
-        normal, negation = (rows[f"llmbar-{subset}-{number}"] for subset in ("Normal", "Negation"))
-        assert (normal.response_a, normal.response_b) == (negation.response_a, negation.response_b)
-        assert (winner(normal), winner(negation)) == ("one", "two")
-        assert set(spoken_for(normal)["one"]) == set(spoken_for(negation)["two"]) == {"instruction following"}
-    assert Counter(row.source for row in rows.values()) == {"llmbar/human": 10, "llmbar/construction": 10}
-
-
 # read, records, dropped, flips, ties, with criteria
 PUBLISHED = {
-    "summeval": (1600, 12000, 0, 3587, 183, 11817),
     "dsp": (661, 3908, 58, 3908, 0, 3908),
     "concise_verbose": (14486, 12526, 1964, 12526, 0, 12526),
-    "llmbar": (734, 734, 0, 0, 0, 734),
 }
 
 
@@ -182,6 +124,5 @@ def test_every_row_of_the_published_files_is_accounted_for(name: str) -> None:
     assert counts == PUBLISHED[name]
     for row in rows[::25]:
         assert Preference.from_dict(json.loads(to_json(row))) == row
-    if name != "llmbar":  # which keeps the published order
-        first = statistics.mean(row.winner == "a" for row in rows if row.winner != "tie")
-        assert 0.4 < first < 0.6, "which side stands as A is drawn"
+    first = statistics.mean(row.winner == "a" for row in rows if row.winner != "tie")
+    assert 0.4 < first < 0.6, "which side stands as A is drawn"

@@ -15,7 +15,7 @@ from experiments import cost as module
 from experiments.cost import cost, from_votes, jobs_of, main, parameters
 from tests.made_files import write_rows
 
-RECIPE = ("experiment=qwen3_4b_8gpu", "data=summeval")
+RECIPE = ("experiment=qwen3_4b_8gpu", "data=dsp")
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def test_steps_tokens_hours_and_disk_by_hand(tmp_path: Path) -> None:
     assert found.validation == pytest.approx(210 / 9810)
     assert found.gpu_hours == pytest.approx(9.81e6 / 15_900 / 3600)
     assert found.gigabytes == pytest.approx(20 * parameters("4B") / 1e9)
-    lora = compose("train", ("experiment=lora_24gb", "data=summeval", "schedule.max_steps=7"), tmp_path)
+    lora = compose("train", ("experiment=lora_24gb", "data=dsp", "schedule.max_steps=7"), tmp_path)
     found = cost(lora, train=3200, validation=0, tokens=1000)
     assert (found.steps, found.gigabytes) == (7, pytest.approx(12 * parameters("4B") / 1e9))
 

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
-from crm.data.public.pairs import flips
+from crm.data.splits import Splits
+from crm.io.rows import Intake
 from crm.schema import Preference
+from experiments.sources import summeval
+from experiments.sources.rated import flips
 from experiments.sources.sets import HEADINGS, as_criteria
-from experiments.sources.votes import SUBJECTIVE
-from tests.made_files import Files, read_published, read_records, spoken_for, winner, write_files
+from experiments.sources.votes import LLMBAR_SUBSETS, SUBJECTIVE
+from tests.made_files import Files, read_published, read_records, spoken_for, winner, write_files, write_rows
 
 Read = Callable[..., list[Preference]]
 
@@ -137,6 +140,8 @@ SETS: dict[str, Files] = {
 PUBLISHED = {
     "personas8": (8008, 7873, 127, 0, 0, 7873),
     "prefeval": (1052, 3000, 156, 0, 0, 3000),
+    "summeval": (1600, 12000, 0, 3587, 183, 11817),
+    "llmbar": (734, 734, 0, 0, 0, 734),
     "topicalchat": (360, 900, 0, 196, 30, 886),
     "d2t": (2056, 1169, 72, 225, 66, 1103),
     "prometheus_hhh": (221, 221, 0, 0, 0, 221),
@@ -233,3 +238,63 @@ def test_who_wins_in_sets_without_criteria(read: Read, name: str) -> None:
     counts, winners = OTHERS[name]
     rows = read(name, counts)
     assert [row.winner if row.winner == "tie" else winner(row) for row in rows] == winners
+
+
+ASPECTS = ("coherence", "consistency", "fluency", "relevance")
+
+
+def load_summeval(root: Path, **settings: int) -> Splits:
+    given = {"seed": 0, "train": 0, "validation": 0, "suite": 0, "max_words": 0} | settings
+    return summeval.load(root / "summeval", Intake(strict=True), **given)
+
+
+def write_summeval(root: Path, ratings: list[tuple[str, tuple[float, ...]]], documents: int) -> None:
+    rows = [
+        {"doc_id": f"d-{n:03}", "system": system, "source": f"article {n} " * 99, "summary": f"{system} on {n}",
+         "scores": dict(zip(ASPECTS, scores, strict=True))}
+        for n in range(documents) for system, scores in ratings
+    ]  # fmt: skip
+    write_rows(root / "summeval" / "ratings.jsonl.gz", rows)
+
+
+def sides(row: Preference) -> dict[str | None, tuple[str, ...]]:
+    return {row.author_a: row.criteria_topics_a, row.author_b: row.criteria_topics_b}
+
+
+def test_summeval_pairs_by_hand(tmp_path: Path) -> None:
+    ratings = [("S", (5, 2, 3, 3)), ("T", (2, 5, 3, 3)), ("U", (1, 1, 3, 2.5)), ("V", (1, 1, 3, 2.4))]
+    write_summeval(tmp_path, ratings, documents=10)
+    splits = load_summeval(tmp_path, seed=1, max_words=3)
+    assert splits.counts | {"pairs": 60, "dropped_no_aspect_decides": 10, "train_flips": 6} == splits.counts
+    assert list(map(len, (splits.train, splits.validation, *splits.suites.values()))) == [30, 5, 12, 3]
+    for row in splits.suites["F"]:
+        assert sides(row) == {"S": ("coherence",), "T": ("consistency",)}
+    for row in splits.suites["D"]:
+        (loser,) = [name for name, aspects in sides(row).items() if not aspects]
+        assert loser in "UV"
+        assert (row.author_a if row.winner == "b" else row.author_b) == loser
+        assert len(row.criteria_a + row.criteria_b) == 1
+    several = [row for seed in range(5) for row in load_summeval(tmp_path, seed=seed).train]
+    decided = [row for row in several if {row.author_a, row.author_b} == {"S", "U"}]
+    assert {row.author_a for row in decided} == {"S", "U"}
+    for row in decided:
+        assert sorted(sides(row)["S"]) == ["coherence", "consistency"], "a gap of 0.5 is not more than 0.5"
+    few = load_summeval(tmp_path, seed=1, suite=2)
+    assert (len(few.validation), len(few.suites["D"])) == (5, 2), "a smaller suite leaves validation as it is"
+    overall = splits.train[0]
+    number = overall.id.split("-")[1].lstrip("0").rjust(1, "0")
+    assert overall.prompt[0].content.endswith(f"\n\narticle {number} article ...")
+
+
+def test_llmbar_keeps_the_numbers_of_reversed_instructions(tmp_path: Path) -> None:
+    for subset in LLMBAR_SUBSETS:
+        label = 2 if subset.endswith("Negation") else 1
+        pairs = [{"input": f"Say {n}", "output_1": "one", "output_2": "two", "label": label} for n in range(2)]
+        write_files(tmp_path, {f"{subset}/dataset.json": pairs})
+    rows = {row.id: row for row in read_records("llmbar", tmp_path)}
+    for number in (1, 2):
+        normal, negation = (rows[f"llmbar-{subset}-{number}"] for subset in ("Normal", "Negation"))
+        assert (normal.response_a, normal.response_b) == (negation.response_a, negation.response_b)
+        assert (winner(normal), winner(negation)) == ("one", "two")
+        assert set(spoken_for(normal)["one"]) == set(spoken_for(negation)["two"]) == {"instruction following"}
+    assert Counter(row.source for row in rows.values()) == {"llmbar/human": 10, "llmbar/construction": 10}

@@ -20,7 +20,6 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 from crm.config import compose
 from crm.data.comparisons import make_comparisons
-from crm.data.public.pairs import Rated
 from crm.data.simulation.lexicon import TRAIN_AXES, levels_of, pole_of
 from crm.judges.crm_judge import CrmJudge
 from crm.judges.judge import Asked, OracleJudge, Reading
@@ -43,6 +42,7 @@ from experiments.picking.__main__ import summary
 from experiments.picking.courses import Condition, Course, course, own_votes, stays
 from experiments.picking.world import POOL, World
 from experiments.report import Section, render_report
+from experiments.sources.rated import Rated
 from experiments.sources.sets import RatedInPlace
 from tests.conftest import say
 from tests.made_files import DATA_ROOT

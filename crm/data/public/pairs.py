@@ -1,28 +1,19 @@
-"""Two responses become a `Preference`: a chosen one and another, or two that were rated.
-
-Which side is A is drawn. Of rated responses, an aspect speaks for the side rated higher on it; a side's criteria are
-one wording of each of its aspects. Where aspects disagree the pair **flips**: who wins depends on the criterion.
-"""
+"""Two responses become a `Preference`; which is A may be drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import combinations
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import yaml
 
 from crm.data.fields import Conversation, PublicRow, Text
-from crm.io.draws import fraction, grouped, shuffled, turn
+from crm.io.draws import fraction, turn
 from crm.schema import Preference
 
-EQUAL = 1e-9
-"""Ratings are means of few raters: differences below this are rounding."""
 OTHER = {"a": "b", "b": "a", "tie": "tie"}
-T = TypeVar("T")
 Wordings = Mapping[str, Sequence[str]]
 Side = tuple[str | Conversation, tuple[str, ...], tuple[str, ...], str | None]
 """A response, its criteria, their topics, its author."""
@@ -97,59 +88,6 @@ def chosen_pair(
     return two_sided(name, prompt, a, b, winner if first else OTHER[winner], source, **more)
 
 
-@dataclass(frozen=True, slots=True)
-class Rated:
-    """A response and its ratings, by aspect; ``overall`` where the raters gave one. Any unit, higher is better."""
-
-    text: str
-    author: str | None
-    scores: Mapping[str, float]
-    overall: float | None = None
-
-
-def pairs_within(items: Iterable[T], group: Callable[[T], str]) -> Iterator[tuple[T, T]]:
-    """Every two items of one group, in their order."""
-    for members in grouped(items, group).values():
-        yield from combinations(members, 2)
-
-
-def rated_pair(
-    name: str,
-    prompt: Conversation,
-    first: Rated,
-    second: Rated,
-    bank: Wordings,
-    *,
-    source: str,
-    topic: str | None = None,
-    seed: int = 0,
-) -> Preference:
-    """The record of two responses rated on the same aspects, keys of ``bank``.
-
-    ``winner`` is the side with the higher overall rating (where there is none, the higher mean over the aspects); where
-    that is equal a flip pair gets a seeded coin, since there it only names the original direction, and any other pair
-    is a tie. Draws are by ``seed`` and ``name``, the id.
-    """
-    a, b = (first, second) if fraction(seed, name, "side") < 0.5 else (second, first)
-    gaps = {aspect: a.scores[aspect] - b.scores[aspect] for aspect in a.scores if aspect in b.scores}
-    for_a = shuffled((aspect for aspect in gaps if gaps[aspect] > EQUAL), seed, name, "a")
-    for_b = shuffled((aspect for aspect in gaps if gaps[aspect] < -EQUAL), seed, name, "b")
-    gap = sum(gaps.values()) if a.overall is None or b.overall is None else a.overall - b.overall
-    coin = "a" if fraction(seed, name, "winner") < 0.5 else "b"
-    winner = "a" if gap > EQUAL else "b" if gap < -EQUAL else coin if for_a and for_b else "tie"
-
-    def side(rated: Rated, aspects: list[str]) -> Side:
-        criteria = tuple(shuffled(bank[aspect], seed, name)[0] for aspect in aspects)
-        return rated.text, criteria, tuple(aspects), rated.author
-
-    return two_sided(name, prompt, side(a, for_a), side(b, for_b), winner, source, topic=topic)
-
-
 def aspects_of(row: Preference) -> str:
     """What both sides' criteria are about."""
     return "+".join(sorted(row.criteria_topics_a + row.criteria_topics_b))
-
-
-def flips(row: Preference) -> bool:
-    """Whether who wins depends on the criterion: both sides have criteria that speak for them."""
-    return bool(row.criteria_a and row.criteria_b)

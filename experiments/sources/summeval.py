@@ -21,12 +21,13 @@ from typing import Annotated
 from pydantic import Field
 
 from crm.data.fields import PublicRow, Text
-from crm.data.public.pairs import EQUAL, Rated, aspects_of, flips, pairs_within, rated_pair, wordings_of
+from crm.data.public.pairs import aspects_of
 from crm.data.splits import Splits
 from crm.io.draws import fraction, hold_out, turn
 from crm.io.rows import Intake
 from crm.io.words import first_words
 from crm.schema import Message, Preference, one_of
+from experiments.sources.rated import EQUAL, Rated, flips, pairs_within, rated_pair, wordings_of
 
 SOURCE = "summeval/human"
 Score = Annotated[float, Field(ge=1, le=5)]
