@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -29,7 +28,14 @@ def build_score(
     """
     kind = head_named(head)
     if kind.apart:
-        return _build_late(hidden_size, seed, start, {name: size for name, size in sizes.items() if size is not None})
+        given = {name: size for name, size in sizes.items() if size is not None}
+        if not isinstance(start, LateHead):
+            return LateHead.seeded(hidden_size, seed, **given)
+        for name, size in given.items():
+            if size != (there := getattr(start, name)):
+                why = f"head.{name}={size}: the head to go on from has {there}; set that, or start from a backbone"
+                raise ValueError(f"{why} without a late head")
+        return start
     score = nn.Linear(hidden_size, kind.outputs, bias=False)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -40,18 +46,6 @@ def build_score(
         if isinstance(start, nn.Linear) and start.out_features in (1, score.out_features) and not reads_last_of_both:
             score.weight.copy_(start.weight.expand_as(score.weight))
     return score
-
-
-def _build_late(hidden_size: int, seed: int, start: nn.Module | None, sizes: Mapping[str, int]) -> LateHead:
-    if not isinstance(start, LateHead):
-        return LateHead.seeded(hidden_size, seed, **sizes)
-    for name, size in sizes.items():
-        if size != getattr(start, name):
-            raise ValueError(
-                f"head.{name}={size}: the head to go on from has {getattr(start, name)}; set that, or start from a "
-                "backbone without a late head"
-            )
-    return start
 
 
 def read_head(head: str, score: nn.Module, states: Tensor) -> HeadOutput:

@@ -59,11 +59,8 @@ def run_prepare(config: PrepareConfig) -> Path:
         log.info("%s: %s", step, listed(found))
 
     rows, reading = read_rows(data)
-    rejected = [asdict(each) for each in reading.rejections]
-    if more := reading.rejected - len(rejected):
-        rejected.append({"why": f"and {more:,} more"})
-    shown = pd.DataFrame(rejected, columns=["file", "line", "field", "why"])
-    replace_file(out / LOCAL / "rejected.csv", csv_text(shown))
+    rejected = pd.DataFrame(map(asdict, reading.rejections), columns=["file", "line", "field", "why"])
+    replace_file(out / LOCAL / "rejected.csv", csv_text(rejected))
     ties = sum(row.winner == "tie" for row in rows)
     log_counts("read", reading.all_counts() | {"preferences": len(rows), "ties": ties})
     client = None

@@ -33,7 +33,7 @@ from crm.data.splits import (
 from crm.io.draws import grouped
 from crm.io.rows import Intake
 from crm.prepare.config import SplitConfig
-from crm.schema import Message, Preference, RecordError, messages, prompt_key, query_of
+from crm.schema import Message, Preference, messages, prompt_key, query_of
 
 SUITES = ("D", "T", "C")
 PARTS = ("train", "validation", *SUITES)
@@ -186,20 +186,12 @@ def queries_of(name: str, folder: Path) -> set[str]:
     """The queries of a reference set; rows of a public one that cannot be read are skipped."""
     reading = Intake(strict=False)
     if name in BANKS:
-        return {text for file in folder.glob(BANKS[name]) for text in reading.rows(file, _instruction)}
+        asked = (reading.rows(file, lambda row, _: Answer.model_validate(row)) for file in folder.glob(BANKS[name]))
+        return {row.instruction for rows in asked for row in rows}
     if name in PUBLIC:
         return {row.query for row in PUBLIC[name].read(folder, reading)}
-    return set(Intake(strict=True).rows(folder / SAVED, _saved_query))
-
-
-def _instruction(row: dict[str, Any], _line: int) -> str:
-    return Answer.model_validate(row).instruction
-
-
-def _saved_query(row: dict[str, Any], _line: int) -> str:
-    if "prompt" not in row:
-        raise RecordError("prompt", "missing")
-    return query_of(messages(row["prompt"], "prompt"))
+    saved = Intake(strict=True).rows(folder / SAVED, lambda row, _: messages(row.get("prompt"), "prompt"))
+    return set(map(query_of, saved))
 
 
 def _plain(text: str) -> str:

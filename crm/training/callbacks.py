@@ -242,15 +242,9 @@ def _is_news(record: logging.LogRecord) -> bool:
 def show_counts(splits: Mapping[str, int], epoch: Mapping[str, int]) -> None:
     """Rows of the source, and of an epoch of training: trained on, and dropped and why."""
     log.info("source: %s", listed(splits))
-    names = {
-        "ties_dropped": "ties",
-        "without_criteria": "sides without criteria",
-        "same_criteria": "sides with the same criteria",
-        "overlong": "overlong",
-    }
-    dropped = {name: epoch[key] for key, name in names.items() if epoch.get(key)}
-    left_out = f"; left out: {listed(dropped)}" if dropped else ""
-    log.info(f"an epoch: {epoch['trained_on']:,} comparisons to train on{left_out}")
+    dropped = ("ties_dropped", "without_criteria", "same_criteria", "overlong")
+    left_out = listed({name: epoch.get(name, 0) for name in dropped}) or "none"
+    log.info(f"an epoch: {epoch['trained_on']:,} comparisons to train on; left out: {left_out}")
 
 
 def show_run(config: TrainConfig, model: nn.Module, rows: int, steps: int) -> None:

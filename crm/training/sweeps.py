@@ -32,6 +32,7 @@ NOT_PASSED_ON = (
     *("hydra.mode", "hydra.run.", "hydra.sweep", "hydra/sweeper", "hydra.launcher", "hydra/launcher"),
     "hydra.output_subdir",
 )
+"""Settings of Hydra that mean something else in a single run than in a sweep."""
 FAILURE, OVERRIDES = "failure.txt", ".hydra/overrides.yaml"
 OUTCOMES = {"train": SUMMARY, "evaluate": "results.json"}
 """What a job of a command leaves when it has finished."""
@@ -92,23 +93,15 @@ def run_in_own_process(entry: Sequence[str]) -> Path:
     """Run the current job with the command ``entry`` and wait for it; its folder. Raises ``ValueError`` on failure."""
     hydra = HydraConfig.get()
     folder = Path(str(hydra.runtime.output_dir))
-    words = single_run(hydra.overrides.task, hydra.overrides.hydra, str(folder), str(hydra.job.name))
+    own = [word for word in hydra.overrides.hydra if not word.lstrip("+~").startswith(NOT_PASSED_ON)]
+    place = [f"hydra.run.dir={hydra_text(str(folder))}", "hydra.output_subdir=null", f"hydra.job.name={hydra.job.name}"]
+    words = [*hydra.overrides.task, *own, *place]
     code = subprocess.run([*entry, *words], cwd=hydra.runtime.cwd).returncode  # noqa: S603
     if code:
         ended = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         memory = " (out of memory?)" if -code == signal.SIGKILL else ""
         raise ValueError(noted_failure(folder) or f"job {hydra.job.num} {ended}{memory}; its log is in {folder}")
     return folder
-
-
-def single_run(task: Sequence[str], hydra: Sequence[str], folder: str, job_name: str) -> list[str]:
-    """The command line of one job as a single run in ``folder``, whose ``.hydra`` the sweep has written already.
-
-    Of Hydra's own settings those are passed on that mean the same in a single run.
-    """
-    own = [word for word in hydra if not word.lstrip("+~").startswith(NOT_PASSED_ON)]
-    place = f"hydra.run.dir={hydra_text(folder)}"
-    return [*task, *own, place, "hydra.output_subdir=null", f"hydra.job.name={job_name}"]
 
 
 def entry_command() -> list[str]:

@@ -35,16 +35,11 @@ def run_loggers(config: TrainConfig, settings: dict[str, Any], resume: Path | No
     done = torch.load(resume, map_location="cpu", weights_only=True, mmap=True)["global_step"] if resume else 0
     rows = rows_before(Path(config.run_dir) / "metrics.csv", done)
     data = Path(config.data.path).stem if config.data.path else config.data.name
-    group = " ".join([config.model.name, config.head.name, data, *overridden(Path(config.run_dir))])
-    group = group[:100]  # W&B takes 128, with the seed
-    return build_loggers(config.logger, Path(config.run_dir), f"{group} seed {config.seed}", group, settings, rows)
-
-
-def overridden(run_dir: Path) -> list[str]:
-    """What was typed to begin the run in ``run_dir``, as Hydra wrote it there, but for what its name says anyway."""
-    written = run_dir / OVERRIDES
+    written = Path(config.run_dir) / OVERRIDES  # what was typed to begin the run
     words = [str(word) for word in OmegaConf.load(written)] if written.is_file() else []
-    return [word for word in words if word.partition("=")[0] not in NAMED and not word.startswith("logger.")]
+    typed = (word for word in words if word.partition("=")[0] not in NAMED and not word.startswith("logger."))
+    group = " ".join([config.model.name, config.head.name, data, *typed])[:100]  # W&B takes 128, with the seed
+    return build_loggers(config.logger, Path(config.run_dir), f"{group} seed {config.seed}", group, settings, rows)
 
 
 def rows_before(path: Path, step: int) -> list[dict[str, str]]:
