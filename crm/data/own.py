@@ -17,6 +17,7 @@ from crm.data.fields import (
     Conversation,
     Row,
     any_text,
+    criteria_cell,
     identity,
     items,
     pair_parts,
@@ -82,13 +83,13 @@ def records(row: Row, _at: At) -> Preference:
 
 @rows_of(drop_identical=True)
 def train_rows(row: Row, at: At) -> Preference:
-    """Published training rows: whole conversations on both sides, criteria on one side at least, no id."""
+    """Published training rows: whole conversations on both sides, no id."""
     require(row, TRAIN_FIELDS)
     criteria_a, criteria_b = (string_list(row[name], name) for name in ("a_criteria", "b_criteria"))
-    if not criteria_a and not criteria_b:
-        raise RecordError("a_criteria", "empty, and b_criteria too; a training row needs criteria on one side at least")
     prompt, response_a, response_b = pair_parts((None, "prompt"), *((row[name], name) for name in MODELS))
-    topics_a, topics_b = (_topics(row[name], name) for name in ("a_broad_criteria_topic", "b_broad_criteria_topic"))
+    topics_a, topics_b = (
+        criteria_cell(row[name], name) for name in ("a_broad_criteria_topic", "b_broad_criteria_topic")
+    )
     name = f"train-{identity(None, 'id', at.repeats, [row[name] for name in TRAIN_FIELDS])}"
     sides = (response_a, criteria_a, topics_a, None), (response_b, criteria_b, topics_b, None)
     return two_sided(name, prompt, *sides, _winner(row["human_winner"], "human_winner"), "train_rows")
@@ -103,8 +104,6 @@ def eval_rows(row: Row, at: At) -> Preference:
     require(row, EVAL_FIELDS)
     side = _winner(row["preference"], "preference")
     criteria = string_list(row["criteria"], "criteria")
-    if not criteria:
-        raise RecordError("criteria", "empty; an evaluation row needs at least one")
     prompt, response_a, response_b = pair_parts((row["prompt"], "prompt"), *((row[name], name) for name in MODELS))
     name = f"eval-{identity(row['idx'], 'idx', at.repeats)}"
     of_a, of_b = (criteria if side in (own, "tie") else () for own in "ab")
@@ -115,11 +114,6 @@ def _winner(value: object, field: str) -> Side:
     if not isinstance(value, str) or value not in KNOWN:
         raise RecordError(field, f"{short(value)} is not one of {', '.join(KNOWN)}")
     return KNOWN[value]
-
-
-def _topics(value: object, field: str) -> tuple[str, ...]:
-    one = isinstance(value, str) and not value.strip().startswith("[")
-    return string_list([value] if one else value, field)
 
 
 @rows_of(drop_identical=True)

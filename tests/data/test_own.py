@@ -216,7 +216,6 @@ BAD: dict[str, tuple[str, Row, str]] = {
     ),
     "eval_rows, criteria": ("eval_rows", {"criteria": "likes roses"}, "criteria: a string, not a list: 'likes roses'"),
     "eval_rows, prompt": ("eval_rows", {"prompt": "Write"}, "prompt: is no user turn of the conversations"),
-    "train_rows, none": ("train_rows", {"a_criteria": [], "b_criteria": []}, "a_criteria: empty, and b_criteria too"),
     "records, winner": ("records", {"winner": "model_a"}, "winner: 'model_a' is not one of a, b, tie"),
     "records, more": ("records", {"colour": "red"}, "colour: unknown field, expected some of id, prompt"),
     "arena, image": (
