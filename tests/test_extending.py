@@ -112,12 +112,3 @@ def test_an_unknown_name_lists_what_is_installed(command: str, word: str, names:
     words = [word] if command == "train" or word.startswith("judge") else [word, "judge.name=coin"]
     with pytest.raises(ValueError, match=rf"{word.split('=')[0]}='unknown': expected one of .*{names}"):
         compose(command, words, tmp_path)
-
-
-def test_an_addition_that_cannot_be_imported_is_a_sentence(package: Path, tmp_path: Path) -> None:
-    from crm.evaluation.run import run_evaluation
-
-    (package / "my_taste" / "judge.py").write_text("import nothing_of_this_name", encoding="utf-8")
-    words = ["judge.name=few_commas", f"predictions={tmp_path}", "data.suite=4", "data.train=8", "data.validation=4"]
-    with pytest.raises(ValueError, match=r"'few_commas': my_taste.judge:FewCommas, added to crm.judges, cannot be"):
-        run_evaluation(compose("evaluate", words, tmp_path / "run"), show=False)

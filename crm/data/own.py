@@ -85,11 +85,9 @@ def records(row: Row, _at: At) -> Preference:
 def train_rows(row: Row, at: At) -> Preference:
     """Published training rows: whole conversations on both sides, no id."""
     require(row, TRAIN_FIELDS)
-    criteria_a, criteria_b = (string_list(row[name], name) for name in ("a_criteria", "b_criteria"))
+    criteria_a, criteria_b = (string_list(row[name], name) for name in TRAIN_FIELDS[3:5])
     prompt, response_a, response_b = pair_parts((None, "prompt"), *((row[name], name) for name in MODELS))
-    topics_a, topics_b = (
-        criteria_cell(row[name], name) for name in ("a_broad_criteria_topic", "b_broad_criteria_topic")
-    )
+    topics_a, topics_b = (criteria_cell(row[name], name) for name in TRAIN_FIELDS[5:])
     name = f"train-{identity(None, 'id', at.repeats, [row[name] for name in TRAIN_FIELDS])}"
     sides = (response_a, criteria_a, topics_a, None), (response_b, criteria_b, topics_b, None)
     return two_sided(name, prompt, *sides, _winner(row["human_winner"], "human_winner"), "train_rows")

@@ -26,14 +26,8 @@ def check_known(field: str, name: str, own: Collection[str], kind: Kind) -> None
 
 
 def plugin(kind: Kind, name: str) -> Any:
-    """What an installed package adds under ``name``. Raises ``ValueError`` where there is none, or it cannot be had."""
-    point = _added(kind).get(name)
-    if point is None:
-        raise ValueError(f"{name!r}: no installed package adds it to crm.{kind}; install the one that does")
-    try:
-        return point.load()
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"{name!r}: {point.value}, added to crm.{kind}, cannot be imported: {error}") from error
+    """What an installed package adds under ``name``, which `check_known` has found."""
+    return _added(kind)[name].load()
 
 
 def _added(kind: Kind) -> dict[str, EntryPoint]:

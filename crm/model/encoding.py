@@ -131,15 +131,9 @@ class Encoder:
     def conversation_segments(
         self, prompt: Sequence[Message], first: Sequence[Message], second: Sequence[Message] = ()
     ) -> tuple[Segment, ...]:
-        """What is the same for every user: query and response, or responses.
-
-        The scalar head reads one response, ``first``, the joint heads two; ``ValueError`` for another number.
-        """
-        joint = self.kind.joint
-        if joint != bool(second):
-            raise ValueError(f"head={self.head}: reads {'two responses' if joint else 'one response'} in a prompt")
+        """What is the same for every user: query and response, or with a joint head both responses."""
         query = self._ids_of(_spoken(prompt), follows=not self.kind.apart)
-        if not joint:
+        if not self.kind.joint:
             return query, self._ids_of(_spoken(first))
         return query, self._ids_of(_spoken(first, "response_a")), self._ids_of(_spoken(second, "response_b"))
 

@@ -26,15 +26,12 @@ def write_manifest(folder: Path, head: str, facts: dict[str, Any]) -> str:
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """``crm.json`` of a model folder. Raises ``ValueError`` where it is missing, broken or of another version."""
-    path = folder / MANIFEST
-    if not path.is_file():
-        raise ValueError(f"checkpoint={folder}: no {MANIFEST} there; give a run folder of train.py")
     try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         if (version := manifest["version"]) != VERSION:
             raise ValueError(f"version {version!r:.40}, this release reads {VERSION}; export the model again")
         head_named(str(manifest["head"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"checkpoint={folder}: {MANIFEST} cannot be used ({error!s:.200})") from None
     return manifest
 

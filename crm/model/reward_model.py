@@ -79,8 +79,6 @@ class RewardModel(nn.Module):
 
     def forward(self, batch: Batch) -> HeadOutput:
         """Logits (B,) for the response **shown first**; multiply by ``batch.sign`` for the record's response A."""
-        if isinstance(batch, ForestBatch) and not self.reads_forests:
-            raise ValueError(f"batching: {type(self.backbone).__name__} is not known to pack; use batching=padded")
         if isinstance(self.score, LateHead):
             assert batch.texts is not None, "encoded for another head"
             output: HeadOutput = self.score(self._states(batch).flatten(0, 1), batch.texts)

@@ -69,10 +69,8 @@ def test_other_architectures_and_sliding_windows_are_computed_in_full(encoded) -
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1}
     backbone = Gemma2Model(Gemma2Config(vocab_size=320, head_dim=8, intermediate_size=32, **sizes))
     model = RewardModel(backbone, build_score("scalar", 16, 0), "scalar")
-    assert not model.prunes
+    assert not model.prunes and not model.reads_forests
     assert model(collate(encoded("scalar")[:1], pad_id=0)).preference_logit.shape == (1,)
-    with pytest.raises(ValueError, match="Gemma2Model is not known to pack; use batching=padded"):
-        model(collate_forest(encoded("scalar")[:1]))
     windowed = build_tiny_backbone(300, 16, 2, 2, 64, 0, seed=0)
     windowed.layers[-1].self_attn.sliding_window = 4
     assert not prune_last_layer(windowed)
