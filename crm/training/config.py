@@ -113,13 +113,11 @@ class LoggerConfig(Settings, group="logger"):
 
     kinds: list[str] = setting(["csv"], one_of=("csv", "wandb", "tensorboard"))
     project: str = "crm"
-    """This and what follows is for W&B, which reads ``WANDB_ENTITY``, ``WANDB_TAGS`` and ``WANDB_NOTES`` too."""
+    """This and what follows is for W&B, which reads ``WANDB_ENTITY``, ``WANDB_TAGS`` and ``WANDB_MODE`` too."""
     name: str | None = None
     """Of the run; null is made of model, head, data, what was overridden, and the seed."""
     group: str | None = None
     """Of runs that are shown together, those of a sweep over seeds for one; null is the same name without the seed."""
-    mode: str | None = setting(None, one_of=("online", "offline", "disabled"))
-    """null is ``WANDB_MODE``, else online where somebody is logged in, else offline."""
 
 
 @dataclass

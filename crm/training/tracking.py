@@ -72,7 +72,7 @@ def build_loggers(
         table.log_metrics(numbers, int(row["step"]))
     loggers: list[Logger] = [table]
     if "wandb" in settings.kinds:
-        mode, folder = wandb_mode(settings.mode), run_dir / "wandb"
+        mode, folder = wandb_mode(), run_dir / "wandb"
         if mode == "offline":
             log.info("W&B runs offline; `wandb sync %s/offline-run-*` uploads it", folder)
         run: dict[str, Any] = {"name": settings.name or name, "group": settings.group or group, "mode": mode}
@@ -88,13 +88,13 @@ def build_loggers(
     return loggers
 
 
-def wandb_mode(mode: str | None) -> str:
-    """The ``mode`` that was asked for, else that of ``WANDB_MODE``, else online where a key is at hand."""
+def wandb_mode() -> str:
+    """That of ``WANDB_MODE``, else online where a key is at hand, else offline."""
     import wandb
 
     # `wandb.login` would ask the network.
     key = os.environ.get("WANDB_API_KEY") or get_netrc_auth(wandb.Settings().base_url)
-    chosen = mode or os.environ.get("WANDB_MODE") or ("online" if key else "offline")
+    chosen = os.environ.get("WANDB_MODE") or ("online" if key else "offline")
     return "offline" if chosen == "dryrun" else chosen  # which Lightning sets for the next job of a sweep
 
 

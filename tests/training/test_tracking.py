@@ -37,7 +37,7 @@ def test_a_resumed_file_keeps_what_came_before_the_checkpoint(tmp_path: Path) ->
 def test_a_resumed_run_goes_on_in_wandb_and_a_new_one_in_its_folder_does_not(tmp_path: Path, monkeypatch: Any) -> None:
     made = Mock(return_value=Mock(spec=WandbLogger))
     monkeypatch.setattr("lightning.pytorch.loggers.WandbLogger", made)
-    settings, row = LoggerConfig(kinds=["wandb"], mode="offline"), {"step": "1", "train/loss": "0.5"}
+    settings, row = LoggerConfig(kinds=["wandb"]), {"step": "1", "train/loss": "0.5"}
     for rank, rows in ((0, []), (1, []), (0, [row]), (0, [])):
         monkeypatch.setattr(rank_zero_only, "rank", rank)
         build_loggers(settings, tmp_path, "name", "group", {}, rows)
@@ -48,7 +48,7 @@ def test_a_resumed_run_goes_on_in_wandb_and_a_new_one_in_its_folder_does_not(tmp
 def test_a_run_is_named_after_what_was_typed_and_its_group_has_all_seeds(tmp_path: Path, monkeypatch: Any) -> None:
     made = Mock()
     monkeypatch.setattr("crm.training.tracking.build_loggers", made)
-    words = ["loss=cls", "head=pairwise_span", "optimizer.lr=0.01", "seed=3", "noise=add", "logger.mode=offline"]
+    words = ["loss=cls", "head=pairwise_span", "optimizer.lr=0.01", "seed=3", "noise=add", "logger.project=x"]
     config = compose("train", words, tmp_path)
     run_loggers(config, {}, None)
     (tmp_path / ".hydra").mkdir()
@@ -129,15 +129,12 @@ def test_every_tracker_has_the_run(offline: None, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "variable", "key", "expected"),
-    [
-        *[("online", "offline", "", "online"), (None, "offline", "k", "offline"), (None, "dryrun", "k", "offline")],
-        *[(None, "", "k", "online"), (None, "", "", "offline")],
-    ],
+    ("variable", "key", "expected"),
+    [("offline", "k", "offline"), ("dryrun", "k", "offline"), ("", "k", "online"), ("", "", "offline")],
 )
 def test_wandb_is_online_where_it_is_asked_to_be_or_a_key_is_at_hand(
-    offline: None, monkeypatch: pytest.MonkeyPatch, mode: str | None, variable: str, key: str, expected: str
+    offline: None, monkeypatch: pytest.MonkeyPatch, variable: str, key: str, expected: str
 ) -> None:
     monkeypatch.setenv("WANDB_MODE", variable)
     monkeypatch.setenv("WANDB_API_KEY", key)
-    assert wandb_mode(mode) == expected
+    assert wandb_mode() == expected
