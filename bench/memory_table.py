@@ -105,10 +105,9 @@ def fake_batch(length: int) -> PaddedBatch:
     ids = torch.zeros(SEQUENCES, length, dtype=torch.int64)
     ends = torch.full((1, 2), length - 1)
     row = torch.ones(1)
+    labels: dict[str, Any] = {"target": row, "sign": row, "reverse": row.bool(), "tokens": ids.numel()}
     rows, mask = torch.tensor([[0, 1]]), torch.ones_like(ids)
-    return PaddedBatch(
-        input_ids=ids, attention_mask=mask, rows=rows, positions=ends, target=row, sign=row, reverse=row.bool()
-    )
+    return PaddedBatch(input_ids=ids, attention_mask=mask, rows=rows, positions=ends, **labels)
 
 
 @contextmanager

@@ -185,7 +185,7 @@ class Throughput(Callback):
 
     def __init__(self) -> None:
         self.mean: dict[str, float] = {}
-        self._comparisons = self._first = 0
+        self._comparisons = self._tokens = self._first = 0
         self._paused = 0.0
         self._begin: Tensor | None = None
 
@@ -196,6 +196,7 @@ class Throughput(Callback):
     def on_train_batch_end(self, trainer: L.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Count; the clock starts after the first optimizer step."""
         self._comparisons += len(batch) if batch.weight else 0  # else another rank's row, read to keep in step
+        self._tokens += batch.tokens
         if self._begin is None and trainer.global_step > self._first:
             self._begin = self._so_far(trainer)
 
@@ -219,8 +220,8 @@ class Throughput(Callback):
 
     def _so_far(self, trainer: L.Trainer) -> Tensor:
         """Steps, comparisons, tokens and seconds of this process, (4,) float64."""
-        tokens, seconds = trainer.datamodule.tokens_read, time.perf_counter() - self._paused  # type: ignore[attr-defined]
-        return torch.tensor([trainer.global_step, self._comparisons, tokens, seconds], dtype=torch.float64)
+        seconds = time.perf_counter() - self._paused
+        return torch.tensor([trainer.global_step, self._comparisons, self._tokens, seconds], dtype=torch.float64)
 
 
 def quieten() -> None:

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from crm.data.comparisons import FIXED_SEED, WITHOUT_EFFECT, CriteriaPool, make_comparisons
 from crm.io.rows import listed
-from crm.model.batching.batches import Batch
 from crm.model.batching.plans import Padding, TrainLoader, ValidationLoader, encode_epoch, packing_named
 from crm.model.encoding import EncodedComparison, Encoder
 from crm.model.heads import head_named
@@ -54,7 +53,6 @@ class PreferenceDataModule(L.LightningDataModule):
         self.layout = packing_named(config.batching.name, config.batching.tokens) or Padding(rows, pad_id)
         sizes = {"step": config.schedule.comparisons_per_step, "seed": config.seed, "world_size": self.world_size}
         self.loader = TrainLoader(self.epoch_comparisons, encoder, self.layout, **sizes)
-        self.tokens_read = 0  # in training, by this process
         self.validation_batches: list[list[EncodedComparison]] = []
         """What this process validates on, once there is a loader."""
 
@@ -119,12 +117,6 @@ class PreferenceDataModule(L.LightningDataModule):
         loader = ValidationLoader(self.validation_rows, self.layout, rank=self._rank, world_size=self.world_size)
         self.validation_batches = loader.batches
         return loader
-
-    def on_before_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
-        """Count the tokens of a training batch while it is on the CPU: a GPU would be waited for."""
-        if self.trainer is not None and self.trainer.training:
-            self.tokens_read += batch.tokens
-        return batch
 
     @cached_property
     def _read(self) -> Counter[str]:

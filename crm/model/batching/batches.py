@@ -95,6 +95,8 @@ class _Labels:
     """(B,) float32: +1 where response A of the record stands first, -1 where B does"""
     reverse: Tensor
     """(B,) bool: whether the criteria are those of the side that lost the vote"""
+    tokens: int
+    """Of all sequences, without what fills up"""
     texts: TextTokens | None = None
     """For a head that pools over tokens"""
     weight: float = 1.0
@@ -121,11 +123,6 @@ class PaddedBatch(_Labels):
     positions: Tensor
     """(B, 2) int64: token at which the head reads in that row"""
 
-    @property
-    def tokens(self) -> int:
-        """Tokens computed, padding left out. Ask on the CPU: on a GPU the answer waits for the device."""
-        return int(self.attention_mask.sum())
-
 
 @dataclass(kw_only=True)
 class ForestBatch(_Labels):
@@ -145,8 +142,6 @@ class ForestBatch(_Labels):
     """For all N tokens"""
     read_mask: TreeMask
     """For the R read tokens alone"""
-    tokens: int
-    """Of the sequences, at most N: a row may be filled up"""
 
 
 Batch = PaddedBatch | ForestBatch
@@ -177,6 +172,7 @@ def collate(encoded: Sequence[EncodedComparison], pad_id: int, weight: float = 1
         attention_mask=attention_mask,
         rows=torch.tensor(rows),
         positions=torch.tensor([[position for _, position in item.reads] for item in encoded]),
+        tokens=sum(map(len, row_of)),
         texts=text_tokens(encoded, locate),
         weight=weight,
         **_labels(encoded),
