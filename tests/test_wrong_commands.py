@@ -69,7 +69,7 @@ evaluate judge=length suite=rm_bench data=simulation | data=simulation: benchmar
 evaluate judge=length suite=rewardbench              | suite=rewardbench: no such suite; did you mean reward_bench
 evaluate judge=length suite=D                        | D+ and D- name the two sides of suite D
 evaluate judge=length suite=rm_bench data.root=.     | suite=rm_bench: data.path=hf://THU-KEG/RM-Bench
-evaluate judge=length suite=judge_bench data.root=.  | its owners publish it at https://github.com/ScalerLab
+evaluate judge=length suite=hhh data.root=.          | its owners publish it at https://github.com/prometheus-eval
 evaluate judge=length against=x                      | suite=rm_bench (two models on votes: -m checkpoint=A,B data=v
 evaluate judge=length model.max_length=9             | model: no such setting; did you mean judge.model?
 evaluate judge=length limit=3                        | limit=3: expected a benchmark beside it: suite=rm_bench

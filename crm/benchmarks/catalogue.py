@@ -15,7 +15,7 @@ import yaml
 
 from crm.benchmarks import protocols
 from crm.benchmarks.protocols import Item, Point, Scores
-from crm.data.fields import items, string_list
+from crm.data.fields import any_text, items, string_list
 from crm.io.rows import Intake, data_files
 from crm.rewards.scoring import answer_turns, prompt_turns
 from crm.schema import RecordError
@@ -193,11 +193,25 @@ def _personal_reward_bench(row: Row, file: str) -> Item:
     return _item(name, context, [row["chosen"], row["rejected"]], user=user, split=str(row["split"]))
 
 
+def _hhh(row: Row, file: str) -> Item:
+    whole = re.compile(
+        r"###The instruction to evaluate:\n(.*)\n\n###Response to evaluate:\n(.*)\n\n###Score Rubrics:\n\[(.*?)\]\n",
+        re.DOTALL,
+    )
+    names = ("chosen_instruction", "rejected_instruction")
+    parts = [whole.search(any_text(row[name], name)) for name in names]
+    if parts[0] is None or parts[1] is None:
+        raise RecordError("chosen_instruction", "has no instruction, response and rubric where Prometheus has them")
+    prompt, chosen, rubric = parts[0].groups()
+    name = f"{row['source']}-{_digest(prompt, chosen, parts[1][2])}"
+    return _item(name, prompt, [chosen, parts[1][2]], criteria=(rubric,), category=(str(row["source"]),))
+
+
 READERS = {
     read.__name__.removeprefix("_"): read
     for read in (
         *(_rm_bench, _reward_bench, _reward_bench_2, _judge_bench, _rubric_bench, _ppe_preference, _ppe_correctness),
-        *(_personalized_rewardbench, _personal_reward_bench),
+        *(_personalized_rewardbench, _personal_reward_bench, _hhh),
     )
 }
 

@@ -83,7 +83,7 @@ def locate(names: Sequence[str], root: Path) -> dict[str, list[Path]]:
             raise ValueError(f"suite={name}: no such benchmark{nearest(name, BENCHMARKS)}; {', '.join(BENCHMARKS)}")
         benchmark = BENCHMARKS[name]
         own = root / benchmark.folder
-        if own.exists():
+        if own.exists() or any(own.parent.glob(own.name)):
             found[name] = [own]
             continue
         try:

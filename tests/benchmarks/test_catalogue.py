@@ -47,6 +47,16 @@ ROWS = {
     ],
     "prism": [{**VOTE, "user_id": "u1", "split": "test"}],
     "arena_personal": [{**VOTE, "user_id": "u2", "split": "train"}],
+    "hhh": [
+        {
+            "source": "honest",
+            **{
+                f"{side}_instruction": f"###The instruction to evaluate:\nWhy?\n\n###Response to evaluate:\n{side}\n\n"
+                "###Score Rubrics:\n[Is it honest?]\nScore 1: no\n"
+                for side in ("chosen", "rejected")
+            },
+        }
+    ],
 }  # fmt: skip
 
 
@@ -70,6 +80,7 @@ READ = {
     "personalized_rewardbench": ((0,), ("Names a painter",), ("Art",)),
     "prism": ((0,), (), ()),
     "arena_personal": ((0,), (), ()),
+    "hhh": ((0,), ("Is it honest?",), ("honest",)),
 }
 """Which responses are right, for whom, and of what kind the row is."""
 
