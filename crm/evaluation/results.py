@@ -1,4 +1,4 @@
-"""Prediction files in; one `Result` per suite and metric out, kept as ``results.json`` and ``results.csv``.
+"""Prediction files in; one `Result` per suite and metric out, kept as ``results.json``.
 
 The two orders of a comparison are one sample: their logits are averaged. Comparisons labelled ``tie`` have no right
 answer; they are counted (``n_ties``) and left out of the metrics that need one. So are comparisons on which the judge
@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy import special
 
 from crm import __version__
@@ -35,7 +34,6 @@ from crm.report.statistics import (
     log_loss,
     mean_interval,
 )
-from crm.report.tables import csv_text
 from crm.schema import Prediction, Result
 
 SCHEMA_VERSION = 2
@@ -123,20 +121,13 @@ def environment() -> dict[str, str]:
 
 
 def write_results(folder: Path | str, results: Sequence[Result], run: Mapping[str, Any]) -> Path:
-    """Write ``results.json`` and ``results.csv`` (seeds separated by spaces); returns the JSON's path.
-
-    The JSON holds a version, those of packages, facts of the ``run`` as given, and the results.
-    """
-    rows = [asdict(result) for result in results]
+    """Write ``results.json``: a version, those of packages, facts of the ``run`` as given, and the results."""
     document = {
         "schema_version": SCHEMA_VERSION,
         "environment": environment(),
         "run": dict(run),
-        "results": with_nulls(rows),
+        "results": with_nulls([asdict(result) for result in results]),
     }
-    table = pd.DataFrame(rows, columns=list(Result.__dataclass_fields__))
-    table["seeds"] = [" ".join(map(str, result.seeds)) for result in results]
-    replace_file(Path(folder) / "results.csv", csv_text(table))
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
     return replace_file(Path(folder) / "results.json", text + "\n")
 

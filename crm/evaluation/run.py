@@ -165,7 +165,7 @@ def write_reports(
     results: list[Result],
     show: bool,
 ) -> None:
-    """``results.json``, ``results.csv``, ``suites.md``/``.csv``, ``suites.png``, and the table in the terminal."""
+    """``results.json``, ``suites.md``/``.csv``, ``suites.png``, and the table in the terminal."""
     out, title, named = Path(config.run_dir), results[0].config, {opened.name: results}
     run = opened.facts() | {
         "seed": config.seed,
