@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import (
-    AfterValidator,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from crm.schema import GENERIC_CRITERION
 from crm.web import Body
 
 MAX_LINES = 20
 """Criteria and dislikes together."""
-MAX_CHARACTERS = 500
-EXAMPLE: dict[str, Any] = {
-    "criteria": ["Prefers concise answers"],
-    "dislikes": ["bullet points"],
-    "weights": [2.0, 1.0],
-}
-"""In ``/openapi.json``."""
-
-
-Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=MAX_CHARACTERS)]
+Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=500)]
 Distinct = AfterValidator(lambda lines: tuple(dict.fromkeys(line for line in lines if line)))
 Lines = Annotated[tuple[Text, ...], Field(max_length=MAX_LINES), Distinct]
 Topics = Annotated[tuple[Text, ...], Field(max_length=1000), Distinct]
@@ -38,7 +21,7 @@ Weight = Annotated[float, Field(ge=0.01, le=100.0)]
 class Profile(Body):
     """What a person cares about, and which part of a bank it is about."""
 
-    model_config = ConfigDict(frozen=True, json_schema_extra={"examples": [EXAMPLE]})
+    model_config = ConfigDict(frozen=True)
 
     criteria: Lines = ()
     """Likes, a line each. With no lines at all there is no ranking."""
@@ -55,18 +38,13 @@ class Profile(Body):
     weights: tuple[Weight, ...] = ()
     """How much each line of criteria and then of dislikes counts, above 0 for dislikes too; empty: all the same."""
 
-    @field_validator("weights")
-    @classmethod
-    def _one_for_each_line(cls, weights: tuple[float, ...], info: ValidationInfo) -> tuple[float, ...]:
-        count = len(info.data.get("criteria", ())) + len(info.data.get("dislikes", ()))
-        if len(weights) not in (0, count):
-            raise ValueError(f"expected one for each of the {count} lines of likes and dislikes, or none")
-        return () if set(weights) == {1.0} else weights
-
     @model_validator(mode="after")
     def _together(self) -> Profile:
-        if len(self.lines) > MAX_LINES:
-            raise ValueError(f"criteria: {len(self.lines)} lines of likes and dislikes; at most {MAX_LINES} are read")
+        count = len(self.lines)
+        if count > MAX_LINES:
+            raise ValueError(f"criteria: {count} lines of likes and dislikes; at most {MAX_LINES} are read")
+        if len(self.weights) not in (0, count):
+            raise ValueError(f"weights: expected one for each of the {count} lines of likes and dislikes, or none")
         return self
 
     @property

@@ -125,17 +125,14 @@ def _write(
 
 def _gold(config: BestOfNConfig, pool: Sequence[Candidates], judge: Floats) -> tuple[Floats, str]:
     """Gold (Q, n) and its unit: the simulation's truth, that of the file, else the ``judge``'s own reward."""
-    if config.candidates is None and config.bank.name == "simulated":
-        unit, gold = (
-            "nats of the true user",
-            Rewards(OracleJudge()).of_groups([own.group(own.criteria) for own in pool]),
-        )
-        way_out = "name a user of the simulated bank, as in 'criteria=[\"Prefers concise answers\"]'"
+    simulated = config.candidates is None and config.bank.name == "simulated"
+    if simulated:
+        gold = Rewards(OracleJudge()).of_groups([own.group(own.criteria) for own in pool])
     else:
-        unit, gold = "gold of the file", [[*own.gold] or [None] * len(own.responses) for own in pool]
-        way_out = "give candidates=<file> with a column gold"
+        gold = [[*own.gold] or [None] * len(own.responses) for own in pool]
     if not np.isnan(judge + (found := table(gold))).all():
-        return found, unit
+        return found, "nats of the true user" if simulated else "gold of the file"
+    way_out = "name a user of the simulated bank, or give candidates=<file> with a column gold"
     log.warning("gold: nobody knows what these responses are worth; the table has the judge's own reward; %s", way_out)
     return judge, "reward of the judge (nats)"
 
