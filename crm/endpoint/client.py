@@ -21,8 +21,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel
 
 from crm.config import Settings, setting
-from crm.endpoint.cache import ReplyCache
-from crm.endpoint.replies import UNANSWERED, CallFailed, Reply, read_object, reply_of
+from crm.endpoint.replies import UNANSWERED, CallFailed, Reply, ReplyCache, read_object, reply_of
 from crm.schema import Message
 
 BREAKER = 10

@@ -1,9 +1,13 @@
-"""What a model's reply holds: its text, first tokens, thoughts, or one JSON object under a schema."""
+"""What a model's reply holds: its text, thoughts, or one JSON object under a schema; a cache of replies."""
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass
+import sqlite3
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -41,6 +45,36 @@ class Reply:
 
     text: str
     tokens: int | None = None
+
+
+class ReplyCache:
+    """Replies in one SQLite file, so that none is paid for twice; several processes may write it.
+
+    Raises ``ValueError`` where it cannot be used.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._run("PRAGMA journal_mode=WAL")
+        self._run("CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
+
+    def get(self, key: str) -> Reply | None:
+        """The reply stored under ``key``."""
+        rows = self._run("SELECT value FROM replies WHERE key = ?", key)
+        return Reply(**json.loads(rows[0][0])) if rows else None
+
+    def put(self, key: str, reply: Reply) -> None:
+        """Store a reply; one that is there already is replaced."""
+        self._run("INSERT OR REPLACE INTO replies (key, value) VALUES (?, ?)", key, json.dumps(asdict(reply)))
+
+    def _run(self, statement: str, *values: str) -> list[Any]:
+        try:
+            with closing(sqlite3.connect(self.path, timeout=30, isolation_level=None)) as database:
+                return database.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            why = f"cannot be used as a cache of replies ({error}); name another file"
+            raise ValueError(f"{self.path}: {why}") from None
 
 
 def reply_of(completion: Any) -> Reply:

@@ -16,9 +16,8 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from crm.criteria.prompts import PROMPTS, as_json
-from crm.endpoint.cache import ReplyCache
 from crm.endpoint.client import ChatClient, EndpointConfig, Outcome
-from crm.endpoint.replies import UNANSWERED, CallFailed, Reply, refuses, split_thoughts
+from crm.endpoint.replies import UNANSWERED, CallFailed, Reply, ReplyCache, refuses, split_thoughts
 from crm.judges.judge import Asked, Reading
 from crm.model.encoding import Order
 from crm.schema import GENERIC_CRITERION, Comparison, Message

@@ -101,7 +101,7 @@ def _open_reward_model(config: AnyJudgeConfig, blind: bool) -> OpenedJudge:
 
 
 def _open_llm(config: AnyJudgeConfig, _blind: bool) -> OpenedJudge:
-    from crm.endpoint.cache import ReplyCache
+    from crm.endpoint.replies import ReplyCache
     from crm.judges.llm_judge import LlmJudge
 
     folder, settings = _folder(config), config.judge

@@ -19,8 +19,8 @@ from crm.config import nearest
 from crm.criteria.counting import MEASURES
 from crm.criteria.grading import Grades, grades_model, grading_messages, grading_task
 from crm.criteria.pool import Criterion, read_criteria
-from crm.endpoint.cache import ReplyCache
 from crm.endpoint.client import ChatClient, Outcome
+from crm.endpoint.replies import ReplyCache
 from crm.io.draws import turn
 from crm.io.files import shown_path
 from crm.io.processes import Processes, start

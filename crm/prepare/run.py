@@ -21,8 +21,8 @@ from crm.data.catalogue import location, source_named
 from crm.data.load import read_rows
 from crm.data.own import write_preferences
 from crm.data.public.banks import FOLDERS as BANKS
-from crm.endpoint.cache import ReplyCache
 from crm.endpoint.client import ChatClient
+from crm.endpoint.replies import ReplyCache
 from crm.io.files import replace_file
 from crm.io.hub import PREFIX
 from crm.io.installed import commit

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from crm.endpoint.cache import ReplyCache
 from crm.endpoint.client import BREAKER, ChatClient, EndpointConfig
-from crm.endpoint.replies import read_object, split_thoughts
+from crm.endpoint.replies import ReplyCache, read_object, split_thoughts
 from crm.schema import Message
 from tests.endpoint.fake_endpoint import Answer, chat_endpoint, completion, repeating_endpoint
 

@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 from crm.config import compose
-from crm.endpoint.cache import ReplyCache
 from crm.endpoint.client import EndpointConfig
+from crm.endpoint.replies import ReplyCache
 from crm.evaluation.run import run_evaluation
 from crm.judges.judge import Reading
 from crm.judges.llm_judge import VERDICT_LOGIT, LlmJudge, judge_messages, read_verdict

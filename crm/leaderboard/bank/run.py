@@ -11,9 +11,8 @@ from pathlib import Path
 from filelock import FileLock
 from rich.progress import Progress
 
-from crm.endpoint.cache import ReplyCache
 from crm.endpoint.client import ChatClient
-from crm.endpoint.replies import CallFailed, Reply, split_thoughts
+from crm.endpoint.replies import CallFailed, Reply, ReplyCache, split_thoughts
 from crm.leaderboard.bank.bank import Bank, BankQuery, load_bank
 from crm.leaderboard.bank.responses import check_complete, read_queries, read_responses
 from crm.leaderboard.config import BankBuildConfig
