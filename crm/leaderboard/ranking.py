@@ -114,7 +114,13 @@ class Leaderboard:
 
     def __init__(self, given: Outcomes) -> None:
         self.given, self.unanswered = given, _count(given.models, ~given.answered)
-        rows = _answered_for_all(given) & given.readable
+        answered: Flags = np.asarray(given.answered.all(axis=1))
+        if not answered.any():
+            worst = int(given.answered.sum(axis=0).argmin())
+            few = f"{given.models[worst]!r} has the fewest answers, {given.answered[:, worst].sum()}"
+            why = f"on none of {len(given.queries)} queries was every model's comparison answered; {few}"
+            raise ValueError(f"bank: {why}; ask again for what is missing, or leave that model out")
+        rows = answered & given.readable
         if not rows.any():
             raise ValueError("bank: the judge could read none of its responses; shorten them or take another judge")
         self.outcomes = given.on(rows)
@@ -211,19 +217,6 @@ def compare(board: Leaderboard, other: Leaderboard | Mapping[str, float], seed: 
         return rank_correlation(one[drawn].mean(axis=0), two[drawn].mean(axis=0))
 
     return bootstrap_interval(tau, len(shared), seed, resamples)
-
-
-def _answered_for_all(outcomes: Outcomes) -> Flags:
-    """(Q,); raises ``ValueError`` where no query is."""
-    whole = np.asarray(outcomes.answered.all(axis=1))
-    if not whole.any():
-        worst = int(outcomes.answered.sum(axis=0).argmin())
-        raise ValueError(
-            f"bank: on none of {len(whole)} queries was every model's comparison answered; "
-            f"{outcomes.models[worst]!r} has the fewest answers, {outcomes.answered[:, worst].sum()}; ask again for "
-            "what is missing, or leave that model out"
-        )
-    return whole
 
 
 def _count(models: Sequence[str], cells: Flags) -> Counter[str]:

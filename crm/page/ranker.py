@@ -115,7 +115,10 @@ class Ranker:
         board = Leaderboard(outcomes) if outcomes.readable.any() else None
         read = self.scorer.understood(*profile.signed) if lines else ()
         wanted = weights_of(read)
-        advice = _advice(read, self.scorer.examples) if len(lost) == len(lines) else ""
+        advice = ""
+        if len(lost) == len(lines):
+            first = next((each for each in read if each.why), None)
+            advice = str(first or f"Say what you care about in an answer, such as “{self.scorer.examples[0]}”.")
         if board is None and wanted and not any(wanted.values()):
             advice = f"Your lines {AT_ODDS}: take one away."
         found = Ranking(part, outcomes, board, tuple(read), lost, advice, self._shares(profile, board))
@@ -161,14 +164,6 @@ def refusal(queries: int, left: int, failed: int, comparisons: int) -> str:
         share = f"{failed:,} of {comparisons:,} comparisons"
         return f"The judge could not read {share}, so that a ranking would rest on what is left by chance."
     return ""
-
-
-def _advice(read: Sequence[Understood], examples: Sequence[str]) -> str:
-    """Why the first clause that does not count does not, and what to type instead."""
-    lost = [each for each in read if each.why]
-    if not lost:
-        return f"Say what you care about in an answer, such as “{examples[0]}”."
-    return str(lost[0])
 
 
 def duels(ranking: Ranking, model: str) -> list[dict[str, Any]]:
