@@ -11,7 +11,7 @@ TORCH_CPU := https://download.pytorch.org/whl/cpu
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 SPELLED := crm conf experiments bench tests docs notebooks README.md CONTRIBUTING.md
-DEV_EXTRAS := dev lora tensorboard embeddings sweeps bench app serve
+DEV_EXTRAS := dev lora tensorboard embeddings sweeps bench profiles app serve
 empty :=
 comma := ,
 

@@ -7,20 +7,25 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from importlib.util import find_spec
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from crm.benchmarks import protocols
 from crm.benchmarks.protocols import Item, Point, Scores
 from crm.data.fields import any_text, items, string_list
 from crm.io.rows import Intake, data_files
+from crm.io.words import first_words
 from crm.rewards.scoring import answer_turns, prompt_turns
 from crm.schema import RecordError
 
 Row = Mapping[str, Any]
+POSTS, POST_WORDS = 10, 60
+"""Earlier posts of a user that are shown at most, and words of each."""
 
 
 @dataclass(frozen=True)
@@ -182,9 +187,24 @@ def _ppe_correctness(row: Row, file: str) -> Item:
 
 def _personalized_rewardbench(row: Row, file: str) -> Item:
     aspects = [entry["aspect"] for entry in items(row.get("rubric_aspects") or [], "rubric_aspects")]
-    pair = [row["chosen"], row["rejected"]]
-    category = (str(row.get("category") or Path(file).stem),)
-    return _item(f"{row['id']}", row["question"], pair, criteria=tuple(aspects), category=category)
+    asked = [first_words(post["text"], POST_WORDS) for post in items(row.get("profile") or [], "profile")]
+    nearest = nearest_texts(row["question"], asked)[:POSTS]
+    posts = tuple(f"Has asked before: {' '.join(text.split())}" for text in nearest)
+    pair, category = [row["chosen"], row["rejected"]], (str(row.get("category") or Path(file).stem),)
+    return _item(f"{row['id']}", row["question"], pair, criteria=tuple(aspects), posts=posts, category=category)
+
+
+def nearest_texts(query: str, texts: Sequence[str]) -> list[str]:
+    """Those with a word of the query, by falling BM25 (Lucene's form); none without the extra ``profiles``."""
+    query_words, *words = [re.findall(r"\w+", text.casefold()) for text in (query, *texts)]
+    if find_spec("bm25s") is None or {*query_words}.isdisjoint(chain(*words)):
+        return []
+    import bm25s
+
+    index = bm25s.BM25(method="lucene", dtype="float64")
+    index.index(words, show_progress=False)
+    scores = index.get_scores(query_words)
+    return [texts[at] for at in np.argsort(-scores, kind="stable") if scores[at] > 0]
 
 
 def _personal_reward_bench(row: Row, file: str) -> Item:

@@ -34,6 +34,7 @@ SHOWN = {
     "own": "those of each row",
     "other": "another row's",
     "none": "none",
+    "posts": "what the user asked before",
     "fitted": "proposed from the user's other votes",
 }
 

@@ -32,6 +32,7 @@ class Item:
 
     ``category`` goes from the widest to the narrowest: means are taken level by level. ``values`` grade every response
     where a benchmark does. A ``user`` is fitted on the items whose ``split`` is not ``test``, and asked on the others.
+    ``posts`` are what the user asked before, the nearest to the prompt first.
     """
 
     id: str
@@ -39,6 +40,7 @@ class Item:
     responses: tuple[Turns, ...]
     right: tuple[int, ...] = (0,)
     criteria: tuple[str, ...] = ()
+    posts: tuple[str, ...] = ()
     category: tuple[str, ...] = ()
     values: tuple[float, ...] = ()
     user: str = ""

@@ -115,6 +115,8 @@ def run_one(
     log.info("%s: %s", benchmark.title, source)
     asked_users = [replace(item, category=(item.user,)) for item in items if item.user and item.split == "test"]
     shown = {"none": [replace(item, criteria=()) for item in asked_users or items]}
+    if any(item.posts for item in items):  # with the extra ``profiles``
+        shown["posts"] = [replace(item, criteria=item.posts) for item in items]
     if any(item.criteria for item in items):
         shown = {"own": items, **shown, "other": others_criteria(items)}
         shown = {kind: asked for kind, asked in shown.items() if asked}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from crm.benchmarks.catalogue import BENCHMARKS, others_criteria, read_items
+from crm.benchmarks.catalogue import BENCHMARKS, READERS, nearest_texts, others_criteria, read_items
 from crm.benchmarks.protocols import Item
 from crm.benchmarks.report import published
 from tests.conftest import say
@@ -92,6 +92,16 @@ def test_prompt_and_responses_are_read_with_what_is_right_and_for_whom(name, tmp
     assert all(turns[-1].role == "assistant" for turns in first.responses)
     assert set(first.right) < set(range(len(first.responses)))
     assert (first.right, first.criteria, first.category) == READ[name]
+
+
+def test_what_a_user_asked_before_is_found_by_its_words_the_rarest_first():
+    pytest.importorskip("bm25s")
+    oak, bread, most = posts = ["Which oak grows fast?", "Bread without yeast", "Oak, oak and more oak for a table"]
+    assert nearest_texts("An oak?", posts) == [most, oak]
+    assert nearest_texts("A fast oak", posts) == [oak, most]
+    assert nearest_texts("elm", posts) == nearest_texts("oak", []) == []
+    row = ROWS["personalized_rewardbench"][0] | {"profile": [{"text": bread}, {"text": "Why\n bread?"}]}
+    assert READERS["personalized_rewardbench"](row, "").posts == ("Has asked before: Why bread?",)
 
 
 def test_responses_of_best_of_k_are_in_the_order_of_their_numbers(tmp_path):
