@@ -31,7 +31,9 @@ def published(name: str) -> dict[str, Any]:
     """
     listed = Path(banks.__file__).with_name("files.yaml") if name in FETCHED else source_named(name).files
     if listed is None:
-        raise ValueError(f"fetch={name}: its package lists no files; get them as it says")
+        raise ValueError(
+            f"fetch={name}: the package that adds it lists no files to fetch; its README says how to get them"
+        )
     found: dict[str, Any] = yaml.safe_load(listed.read_text(encoding="utf-8"))[name]
     for place, pin in found["files"].items():
         pin.setdefault("url", found.get("url", "").format(name=Path(place).name.partition(".json")[0]))

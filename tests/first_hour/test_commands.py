@@ -70,7 +70,10 @@ def test_a_command_does_what_was_meant(line: list[str], folder: Path, monkeypatc
     typed, expected, says, says_not = (part.strip() for part in [*line, ""][:4])
     if ("thin" in typed or "backbone" in typed) and not TOKENIZER.is_dir():
         pytest.skip(f"{TOKENIZER} is not there: set CRM_DATA_ROOT to a folder with qwen3_tokenizer")
-    name, *words = shlex.split(typed.replace("SMALL", SMALL).replace('["', "'[\"").replace('"]', "\"]'"))
+    words = shlex.split(typed.replace("SMALL", SMALL).replace('["', "'[\"").replace('"]', "\"]'"))
+    while words[0].partition("=")[0].isupper():
+        monkeypatch.setenv(*words.pop(0).split("="))
+    name, *words = words
     if words and words[-1].startswith("^C@"):
         press = ctrl_c_after(int(words.pop().removeprefix("^C@")))
         monkeypatch.setattr(LitRewardModel, "on_train_batch_start", press, raising=False)
