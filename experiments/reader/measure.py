@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import torch
+import yaml
 from matplotlib.figure import Figure
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
@@ -25,16 +27,19 @@ from crm.leaderboard.own_words import OwnWords
 from crm.report.plots import COLOURS, GREY, save_figure, tidy_axes
 from crm.report.statistics import wilson
 from experiments.reader.network import ClauseNetwork
-from experiments.reader.sentences import sides, trained_on, unseen, wordings
+from experiments.reader.sentences import KINDS, OTHER, sides, trained_on, unseen, wordings
 
 HELD_OUT = Path(__file__).with_name("held_out.json")
 """Sentences by somebody who has not seen the wordings: ``one`` criterion, ``several``, ``nothing``.
 
 By others, who have not seen those either: `FRESH`, of one criterion each; `SEVERAL`, of two or more; `TERSE`, what
 people type first, with every reading that is right, which may be none; `NOTHING`, of nothing."""
+FRAMES = Path(__file__).with_name("held_out_frames.yaml")
+"""Frames by one more who has seen nothing, for phrases that training has."""
 FRESH = ("strangers", "roundabout", "typed", "newcomers", "visitors", "guests", "callers")
 SEVERAL = ("several", "lists", "mixed", "combined", "guests_several", "callers_several")
 TERSE = ("terse", "entries")
+SIDES = {"more": 1, "less": -1}
 NOTHING = ("nothing", "off_topic", "guests_nothing", "callers_nothing")
 
 
@@ -69,6 +74,7 @@ def measure(path: Path, root: str) -> dict[str, Any]:
         found[kind] = _one(reader, rows)
     found |= {name: _several(reader, held_out[name]) for name in SEVERAL}
     found |= {name: _terse(reader, held_out[name]) for name in TERSE}
+    found["frames"] = _one(reader, framed())
     bank = read_public_bank("justeval", root)
     found["boards of just-eval"] = boards(reader, bank, held_out["one"])
     found["boards, strangers"] = boards(reader, bank, [row for name in FRESH for row in held_out[name]])
@@ -88,16 +94,18 @@ def read_held_out() -> tuple[dict[str, list[dict[str, Any]]], dict[str, int]]:
 def _one(reader: SentenceReader, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     read = [reader.read(row["text"]) for row in rows]
     sure, top = surest(read, rows)
-    right, understood = [], []
+    right, turned, understood = [], [], []
     for row, clauses in zip(rows, read, strict=True):
-        known = [(clause.criterion, clause.side) for clause in clauses if clause.criterion]
+        known, side = {(each.criterion, each.side) for each in clauses if each.criterion}, SIDES[row["side"]]
         understood.append(bool(known))
         if known:
-            right.append(all(each == (row["name"], 1 if row["side"] == "more" else -1) for each in known))
+            right.append(known == {(row["name"], side)})
+            turned.append((row["name"], -side) in known)
     return {
         "trait and side right": _share(top.tolist()),
         "refused": _share([not each for each in understood]),
         "right of what is understood": _share(right),
+        "turned round": _share(turned),
         "calibration error": round(calibration_error(sure, top), 4),
     }
 
@@ -148,7 +156,7 @@ def boards(reader: SentenceReader, bank: Bank, rows: Sequence[dict[str, Any]]) -
         if not wanted:
             refused += 1
             continue
-        counts = words.matrix.raw(row["name"]) * (1 if row["side"] == "more" else -1)
+        counts = words.matrix.raw(row["name"]) * SIDES[row["side"]]
         gaps = counts - counts[:, [baseline]]
         truth = np.nanmean(np.where(np.isnan(gaps), np.nan, (np.sign(gaps) + 1) / 2), axis=0)
         scores = words.scores(wanted)
@@ -170,11 +178,25 @@ def bootstrap(values: np.ndarray) -> tuple[float, float]:
     return round(float(np.quantile(means, 0.025)), 4), round(float(np.quantile(means, 0.975)), 4)
 
 
+def framed(draws: int = 10) -> list[dict[str, Any]]:
+    """Rows like those of one criterion: every frame that training lacks around ``draws`` phrases that it has."""
+    rng, criteria, known = np.random.default_rng(0), wordings()["criteria"], wordings()["frames"]
+    asks, rows = yaml.safe_load(FRAMES.read_text(encoding="utf-8")), []
+    for kind, ask in product(KINDS, ("for", "against")):
+        ours = set(map(plain, known[kind][ask]))
+        for frame in (each for each in asks[kind][ask] if plain(each) not in ours):
+            for name in map(str, rng.choice(list(criteria), draws, replace=False)):
+                side = str(rng.choice(list(OTHER)))
+                text = frame.format(rng.choice(criteria[name][side][kind]))
+                rows.append({"text": text, "name": name, "side": side if ask == "for" else OTHER[side]})
+    return rows
+
+
 def _several(reader: SentenceReader, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     names = list(wordings()["criteria"])
     asked = found = right = 0
     for row in rows:
-        wanted = {(names[each["trait"] - 1], 1 if each["side"] == "more" else -1) for each in row["wants"]}
+        wanted = {(names[each["trait"] - 1], SIDES[each["side"]]) for each in row["wants"]}
         read = _asked(reader, row["text"])
         asked, found, right = asked + len(wanted), found + len(read), right + len(wanted & read)
     return {"found of what is asked": _share([1] * right + [0] * (asked - right)),
@@ -191,7 +213,7 @@ def _terse(reader: SentenceReader, rows: Sequence[dict[str, Any]]) -> dict[str, 
     refused: list[bool] = []
     for row in rows:
         read = _asked(reader, row["text"])
-        accepted = {(each["name"], 1 if each["side"] == "more" else -1) for each in row["accept"]}
+        accepted = {(each["name"], SIDES[each["side"]]) for each in row["accept"]}
         (lost if accepted else refused).append(not read)
         if accepted and read:
             right.append(read <= accepted)

@@ -17,8 +17,12 @@ Side = tuple[str, str]
 """A criterion, and ``more`` or ``less``."""
 Target = Mapping[int, float]
 """Probability by class: two a criterion, in the order of `sides`, and the last for nothing."""
-MOST = 4
-"""Words of a sentence that is looked up."""
+FILES = (
+    *("wordings", "typed", "hard", "pieces", "tables_and_dashes"),
+    *("statements", "everyday", "contexts", "nothing"),
+)
+MOST, MOST_AROUND = 4, 6
+"""Words of a sentence that is looked up, and of a frame."""
 OTHER = {"more": "less", "less": "more"}
 KINDS = ("nouns", "adjectives", "commands")
 LETTERS = re.compile("[a-z]{5,}")
@@ -39,7 +43,7 @@ AMERICAN = {
 def wordings() -> dict[str, Any]:
     """``criteria`` with words for both sides, ``typed``, ``pieces``, ``frames``, ``contrasts``, ``nothing`` ..."""
     read: dict[str, Any] = {}
-    for name in ("wordings", "typed", "hard", "pieces", "tables_and_dashes", "statements", "nothing"):
+    for name in FILES:
         _add(read, yaml.safe_load(Path(__file__).with_name(f"{name}.yaml").read_text(encoding="utf-8")))
     return read
 
@@ -98,7 +102,10 @@ def phrase_table() -> dict[str, Any]:
                 for spelled in {plain(text), american(plain(text))}:
                     classes.setdefault(kind, {}).setdefault(spelled, set()).add(place[name, which])
     frames = {
-        kind: {ask: sorted({_around(frame) for frame in texts}) for ask, texts in asks.items()}
+        kind: {
+            ask: sorted({_around(frame) for frame in texts if len(frame.split()) <= MOST_AROUND})
+            for ask, texts in asks.items()
+        }
         for kind, asks in wordings()["frames"].items()
     }
     known = {
@@ -159,19 +166,19 @@ class Sentences:
         return side, text
 
     def _sentence(self, side: Side) -> str:
-        """A written one (66 %), a phrase in a frame (20 %), in a statement (3 %), in a contrast (7 %), or alone."""
+        """A written one (64 %), a phrase in a frame (20 %), in a statement (5 %), in a contrast (7 %), or alone."""
         rng, (name, which) = self._rng, side
         own = self._all["criteria"][name]
         kind = rng.random()
         if kind < 0.17:
             return str(rng.choice(own[which]["sentences"]))
-        if kind < 0.66:
-            written = rng.choices(("typed", "hard", "pieces"), (27, 15, 7))[0]
+        if kind < 0.64:
+            written = rng.choices(("typed", "hard", "pieces"), (25, 17, 6))[0]
             return str(rng.choice(self._all[written][name][which]))
-        if kind < 0.86:
-            return self._framed(side, rng.choices(KINDS, (19, 8, 9))[0])
+        if kind < 0.84:
+            return self._framed(side, rng.choices(KINDS, (16, 11, 9))[0])
         if kind < 0.89:
-            return self._stated(side, rng.choice(("nouns", "commands")))
+            return self._stated(side, rng.choice(KINDS))
         if kind < 0.96:
             phrases = rng.choice(KINDS)
             frame = rng.choice(self._all["contrasts"][phrases])
