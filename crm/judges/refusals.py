@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 BAD = (
     "awful|dreadful|terrible|horrible|horrid|unbearable|useless|annoying|ridiculous|exhausting|tiring|maddening|"
-    "tedious|pathetic|hopeless|rubbish|the worst|a nightmare|a pain|a mess"
+    "tedious|pathetic|disapp?ointing|hopeless|rubbish|the worst|a nightmare|a pain|a mess"
 )
 _TURNED = "skip|forget|leave|omit|drop|miss|hold|be afraid|be shy|shy|cut|stop|avoid|hesitate|spare|save|only|just|mind"
 """What makes a refusal ask for something: "don't skip", "never forget", "not only"."""

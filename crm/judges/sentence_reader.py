@@ -98,9 +98,9 @@ class Phrases:
             return self._known["sentences"][whole]
         found = {of[whole] for of in self._known.values() if whole in of}
         for kind, before, after, against in self._frames:
-            middle = whole[len(before) : len(whole) - len(after)]
-            if whole.startswith(before) and whole.endswith(after) and middle in self._known[kind]:
-                found.add(self._known[kind][middle] ^ against)
+            if whole.startswith(before) and whole.endswith(after):
+                middle = whole[len(before) : len(whole) - len(after)]
+                found |= {self._known[kind][middle] ^ against} if middle in self._known[kind] else set()
         return found.pop() if len(found) == 1 else None
 
 
@@ -193,7 +193,9 @@ class SentenceReader:
             return [(*places[whole], one)]
         self._read_together(read, alone, [part[slice(*edge)] for edge in edges[:-1]], account)
         found = [(*places[span], read[span]) for span in _best_split(read, count)]
-        if not rejects(alone[-1]) and is_whole(one, [clause for *_, clause in found]):
+        first, bare = found[0][2], not any(part[slice(*edge)].strip() for edge in edges[1:-1])
+        against = bare and first.confidence == KNOWN and first.criterion == one.criterion and first.side != one.side
+        if not (rejects(alone[-1]) or against) and is_whole(one, [clause for *_, clause in found]):
             return [(*places[whole], one)]
         return [each for each in found if each[2].criterion or not is_report(each[2].text)] or found
 

@@ -25,8 +25,16 @@ _HARD = re.compile(r"(?<=\w\w[.!?;])\s+|\n+|;\s+|\s*\|\s*|\s+[–—-]\s+")
 """Ends of sentences; "e.g. " and "1. " are none."""
 _NUMBERED = re.compile(r"(?:^|\s+)\d\d?[.)]\s+")
 _EXCEPT = re.compile(
-    r"(?<!thing)(?<!\ball),?\s+\(?(?:unless|except|otherwise (?:none|nothing|no|not))\b.*$", re.IGNORECASE | re.DOTALL
+    r"(?<!thing)(?<!\ball),?\s+\(?(?:unless|except|otherwise (?:none|nothing|no|not)|or (?:one|two|a few) at|"
+    r"or i(?! (?:want|like|need|prefer|love)))\b.*$",
+    re.IGNORECASE | re.DOTALL,
 )
+_WHERE = re.compile(
+    r",?\s+(?:(?:where|when)(?:ever)? (?:possible|you can|it makes sense|it helps|useful|helpful)|"
+    r"(?:where(?:ver)?|when(?:ever)?|if) (?:it is |it['’]s )?(?:appropriate|relevant|applicable|needed|necessary))\W*$",
+    re.IGNORECASE,
+)
+"""An end that asks for nothing, but after "only"."""
 _TAIL = (
     r"(?:(?:please|pls|thanks|thank you|thx)(?: (?:in advance|so much|a lot))?|"
     r"if you (?:would|could|can|will|please|don['’]?t mind)(?: be so kind)?|(?:but |so )?why(?: though)?)\W*"
@@ -61,12 +69,20 @@ _AND_NOT = re.compile(
     re.IGNORECASE,
 )
 """A joint in short lines alone: "examples not theory"."""
+_RATHER = re.compile(
+    r"(?:.*\bprefer\s.+?(\s+over\s+|\s+to\s+(?!(?:be|have|see|get|read|use|keep|avoid|stay|hear|start|end|give|know)\b))|"
+    r".*\brather\s(?!than|too).+?(\s+than\s+)|"
+    r"(?:\S+\s+){0,2}(?!(?:go|me|us|it|look|run|gloss|skip|all|nothing)\s)\S+(\s+over\s+|\s*>\s*))(?:\S+\s+){0,2}\S+$",
+    re.IGNORECASE,
+)
+"""A joint in short lines alone: "code over tables", "I prefer jokes to facts", "I'd rather have lists than tables"."""
 _OWN = re.compile(
     rf"(?:no|not|without|never|more|less|fewer|too|just|only)\b|{_STRONG.pattern}|{_WEAK.pattern}|so\s+(?:much|many)\b",
     re.IGNORECASE,
 )
 _REJECTED = re.compile(
     r"(?:(?:hell|oh|absolutely|definitely|please) )?(?:no(?: thanks?| thank you| way)?|nope|never)|"
+    r"nah(?:,? i['’]?m good)?|"
     r"(?:rather |please )?not(?: me| for me| any ?more| my thing| so much| really| please)?|"
     r"(?:but )?i (?:don'?t|do not|hate (?:it|them|that)|can'?t stand (?:it|them|that))|"
     rf"(?:(?:so|it['’]s|that['’]s|just|what|absolutely|they['’]re) )*(?:{BAD})|ugh|yuck",
@@ -79,9 +95,10 @@ _SIGNS = {r"(?<!\S)\+\s*(?=[a-z])": "more ", r"(?<!\S)[-–−]\s*(?=[a-z])": "n
 _SHORT = {
     r"\bw/o\b": "without",
     r"\bw/\s*(?=\w)": "with ",
-    r"\s&\s": " and ",
+    r"\s[&+]\s": " and ",
     r"\bnot (?:only|just) (?=.* but )": "",
     r"\bnever too\b": "not too",
+    r"^(?:ugh|yuck|argh)[,!]? (?!so |too )(?=\S+(?: \S+)?$)": "no ",
 }
 _NEXT = re.compile(
     r"(?<![\s,])(?<!\bno)(?<!\bor)(?<!\bis)(?<!\band)(?<!\bmuch)(?<!\bany)\s+(?=(?:no|more|less|fewer|just|only)\s)",
@@ -92,7 +109,7 @@ _NEXT = re.compile(
 
 def spelled_out(text: str) -> str:
     """Signs and what is short for words as words: "+ examples, - emoji" is "more examples, no emoji"."""
-    signs = _SIGNS if re.search(r"(?<!\S)\+\s*[a-z]", text, re.IGNORECASE) else {}
+    signs = _SIGNS if re.search(r"(?<!\S)\+[a-z]|^\s*(?:\+|[-–−].*(?<!\S)\+)", text, re.IGNORECASE | re.DOTALL) else {}
     for short, word in (signs | _SHORT).items():
         text = re.sub(short, word, text, flags=re.IGNORECASE)
     return text
@@ -117,12 +134,15 @@ def sentences(text: str) -> Iterator[Span]:
     for place, (start, end) in enumerate(parts):
         part = text[start:end]
         if not (place and re.fullmatch(_TAIL, part.strip(), re.IGNORECASE)):
-            yield start, start + len(_EXCEPT.sub("", part))
+            part = _EXCEPT.sub("", part)
+            part = part if re.search(r"\b(?:only|just)\b", part, re.IGNORECASE) else _WHERE.sub("", part)
+            yield start, start + len(part)
 
 
 def joints(part: str) -> list[Span]:
     """Where a sentence may be split, outside of quotations: commas, conjunctions, contrasts, words that weigh."""
-    short = [match.span(1)] if (match := _WITHOUT.match(part) or _AND_NOT.match(part)) else []
+    found = filter(None, (pattern.match(part) for pattern in (_WITHOUT, _AND_NOT, _RATHER)))
+    short = [match.span(match.lastindex or 0) for match in found][:1]
     listed = _joints(_NEXT, part) if re.match(r"(?:no|more|less|fewer)\b", part, re.IGNORECASE) else []
     reported = (match.span(1) for match in COLON.finditer(part))
     return sorted({*_joints(_SOFT, part), *short, *listed, *reported})
@@ -135,7 +155,7 @@ def _is_felt(before: str, after: str) -> bool:
 
 def is_contrast(joint: str) -> bool:
     """Whether what follows is only what is not meant: "code instead of prose"."""
-    return joint.split()[-1:] in (["of"], ["than"], ["to"])
+    return joint.split()[-1:] in (["of"], ["than"], ["to"], ["over"], [">"])
 
 
 def without_article(text: str) -> str:
