@@ -107,6 +107,7 @@ def asked_for(sentence: str) -> list[Asked]:
         ("not short enough", [SHORT]),
         ("no metaphors or stories, just say it", [("Analogies", -1), ("Storytelling", -1)]),
         ("not too long, not too short", [SHORT, ("Length", 1)]),
+        ("detailed but short", [("Length", 1), SHORT]),
         ("formal and casual", [("Professional tone", 1), ("Professional tone", -1)]),
         ("short but complete", [SHORT]),
         ("emojis are fine, but no exclamation marks", [EMOJI]),
