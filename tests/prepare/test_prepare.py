@@ -443,7 +443,7 @@ def test_what_cannot_be_fetched_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "pandalm").mkdir()
     (tmp_path / "pandalm/LICENSE").write_text("mine")
     for words, message in (
-        (["fetch=summeval"], r"^fetch=summeval: its package lists no files; get them as it says"),
+        (["fetch=summeval"], r"^fetch=summeval: the package that adds it lists no files to fetch; its README says"),
         (
             ["fetch=pandalm", f"mirror='{tmp_path}'"],
             r"fetch: pandalm/LICENSE: has SHA-256 \w{12}\.\.\., expected .*cut",
