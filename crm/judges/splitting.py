@@ -98,6 +98,8 @@ _SHORT = {
     r"\s[&+]\s": " and ",
     r"\bnot (?:only|just) (?=.* but )": "",
     r"\bnever too\b": "not too",
+    r"^(?:it |they )?(?:had |gave me |came with )?(?:no|zero|not one|not a single) "
+    r"(?=(?:[\w'’]+ ){0,2}[\w'’]+,? (?:so|and) i (?:could ?n[o'’]?t|had to|got lost|was lost|gave up)\b)": "more ",
     r"^(?:ugh|yuck|argh)[,!]? (?!so |too )(?=\S+(?: \S+)?$)": "no ",
 }
 _NEXT = re.compile(
