@@ -100,7 +100,8 @@ class Phrases:
         for kind, before, after, against in self._frames:
             if whole.startswith(before) and whole.endswith(after):
                 middle = whole[len(before) : len(whole) - len(after)]
-                found |= {self._known[kind][middle] ^ against} if middle in self._known[kind] else set()
+                if middle in self._known[kind]:
+                    found.add(self._known[kind][middle] ^ against)
         return found.pop() if len(found) == 1 else None
 
 
@@ -191,9 +192,10 @@ class SentenceReader:
             or (probabilities[spans.index(whole), -1] > FOREIGN and not known)
         ):
             return [(*places[whole], one)]
-        self._read_together(read, alone, [part[slice(*edge)] for edge in edges[:-1]], account)
+        between = [part[slice(*edge)] for edge in edges[:-1]]
+        self._read_together(read, alone, between, account)
         found = [(*places[span], read[span]) for span in _best_split(read, count)]
-        first, bare = found[0][2], not any(part[slice(*edge)].strip() for edge in edges[1:-1])
+        first, bare = found[0][2], not any(map(str.strip, between[1:]))
         against = bare and first.confidence == KNOWN and first.criterion == one.criterion and first.side != one.side
         if not (rejects(alone[-1]) or against) and is_whole(one, [clause for *_, clause in found]):
             return [(*places[whole], one)]

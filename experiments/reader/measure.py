@@ -96,7 +96,7 @@ def _one(reader: SentenceReader, rows: Sequence[dict[str, Any]]) -> dict[str, An
     sure, top = surest(read, rows)
     right, turned, understood = [], [], []
     for row, clauses in zip(rows, read, strict=True):
-        known, side = {(each.criterion, each.side) for each in clauses if each.criterion}, SIDES[row["side"]]
+        known, side = _understood(clauses), SIDES[row["side"]]
         understood.append(bool(known))
         if known:
             right.append(known == {(row["name"], side)})
@@ -204,7 +204,11 @@ def _several(reader: SentenceReader, rows: Sequence[dict[str, Any]]) -> dict[str
 
 
 def _asked(reader: SentenceReader, text: str) -> set[tuple[str, int]]:
-    return {(clause.criterion, clause.side) for clause in reader.read(text) if clause.criterion}
+    return _understood(reader.read(text))
+
+
+def _understood(clauses: Sequence[Clause]) -> set[tuple[str, int]]:
+    return {(clause.criterion, clause.side) for clause in clauses if clause.criterion}
 
 
 def _terse(reader: SentenceReader, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
